@@ -12,13 +12,16 @@ import (
 // what a Pod has beyond these fields is not this program's business and
 // survives because the patch only adds.
 type Pod struct {
-	Metadata Metadata `json:"metadata"`
-	Spec     Spec     `json:"spec"`
+	Metadata Metadata
+	Spec     Spec
 
 	// Claims names the volumes that a StatefulSet's volumeClaimTemplates will
 	// give the pod. Only set for a template read from a file: in a pod that the
 	// StatefulSet controller made they are ordinary volumes.
-	Claims []string `json:"-"`
+	Claims []string
+
+	// NoMetadata says that the document has no metadata to add to.
+	NoMetadata bool
 }
 
 // Metadata is the part of metav1.ObjectMeta that is read.
@@ -208,9 +211,16 @@ func scalar(dec *jsontext.Decoder) (string, error) {
 // appears twice is an error, as to the API server (sigs.k8s.io/json); members
 // that are not read are skipped. The error says where in the document it is.
 func Parse(raw []byte) (*Pod, error) {
-	pod := &Pod{}
-	if err := json.Unmarshal(raw, pod); err != nil {
+	var document struct {
+		Metadata *Metadata `json:"metadata"`
+		Spec     Spec      `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
 		return nil, err
+	}
+	pod := &Pod{Spec: document.Spec, NoMetadata: document.Metadata == nil}
+	if document.Metadata != nil {
+		pod.Metadata = *document.Metadata
 	}
 	return pod, nil
 }
@@ -245,6 +255,16 @@ func (p *Pod) Volume(name string) (*Volume, bool) {
 		}
 	}
 	return nil, false
+}
+
+// HasVolume tells whether the pod has a volume of the name.
+func (p *Pod) HasVolume(name string) bool {
+	for i := range p.Spec.Volumes {
+		if p.Spec.Volumes[i].Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // Controller gives the pod's controlling owner, if it has one.

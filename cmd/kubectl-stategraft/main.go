@@ -1,0 +1,42 @@
+// Command kubectl-stategraft shows what admission makes of pods, offline. As a
+// plugin of kubectl it is kubectl stategraft.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// errRefused ends with status 1: a pod was refused. Every other error ends with
+// status 2: the input or the command line is wrong.
+var errRefused = errors.New("refused")
+
+func main() {
+	command := root()
+	if err := command.Execute(); err != nil {
+		if errors.Is(err, errRefused) {
+			os.Exit(1)
+		}
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(2)
+	}
+}
+
+func root() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "kubectl-stategraft",
+		Short: "Backup and restore for Cassandra and Anna pods, whoever made them",
+		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods.
+
+Exit status: 0 for pods that are injected or skipped, 1 when a pod is refused,
+2 when the input is not a pod or workload.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},
+	}
+	command.AddCommand(injectCommand(), explainCommand())
+	return command
+}

@@ -1,0 +1,149 @@
+package patches
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+const (
+	required  = "requiredDuringSchedulingIgnoredDuringExecution"
+	preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+)
+
+// affinity adds to what the user has, never instead of it: pods of the workload
+// apart by host (required) and by zone (preferred, for there are mostly fewer
+// zones than pods and a pod that cannot be placed serves nobody), and next to
+// the pods of a selector.
+func (b *builder) affinity() {
+	var want []wantedTerm
+	if b.s.SpreadHost || b.s.SpreadZone {
+		selector := b.workloadSelector()
+		if selector == nil {
+			b.warn(fmt.Sprintf("no spreading (annotation %s): the pod has no label that tells its workload", api.AnnotationSpread))
+		} else {
+			if b.s.SpreadHost {
+				want = append(want, wantedTerm{"podAntiAffinity", required, corev1.PodAffinityTerm{LabelSelector: selector, TopologyKey: corev1.LabelHostname}})
+			}
+			if b.s.SpreadZone {
+				want = append(want, wantedTerm{"podAntiAffinity", preferred, corev1.WeightedPodAffinityTerm{Weight: 100,
+					PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: selector, TopologyKey: corev1.LabelTopologyZone}}})
+			}
+		}
+	}
+	if b.s.ColocateWith != nil {
+		want = append(want, wantedTerm{"podAffinity", required, corev1.PodAffinityTerm{LabelSelector: b.s.ColocateWith, TopologyKey: corev1.LabelHostname}})
+	}
+	b.terms(want)
+}
+
+// wantedTerm is an entry of a list in an affinity.
+type wantedTerm struct {
+	kind, strength string
+	term           any
+}
+
+// terms adds each term that is not there, creating the parents that are absent.
+func (b *builder) terms(want []wantedTerm) {
+	if len(want) == 0 {
+		return
+	}
+	have := map[string]map[string][]jsontext.Value{}
+	raw := b.pod.Spec.Affinity
+	exists := len(raw) > 0 && string(raw) != "null"
+	if exists {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			b.warn("no affinity is added: the pod's own cannot be read")
+			return
+		}
+		for kind, text := range members {
+			var lists map[string]json.RawMessage
+			if json.Unmarshal(text, &lists) != nil || lists == nil {
+				continue
+			}
+			have[kind] = map[string][]jsontext.Value{}
+			for strength, text := range lists {
+				var terms []jsontext.Value
+				if json.Unmarshal(text, &terms) == nil && terms != nil {
+					have[kind][strength] = terms
+				}
+			}
+		}
+	}
+	missing := map[string]map[string][]any{}
+	var kinds []string
+	for _, w := range want {
+		if contains(have[w.kind][w.strength], w.term) {
+			continue
+		}
+		if missing[w.kind] == nil {
+			missing[w.kind] = map[string][]any{}
+			kinds = append(kinds, w.kind)
+		}
+		missing[w.kind][w.strength] = append(missing[w.kind][w.strength], w.term)
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	if !exists {
+		b.add("/spec/affinity", missing)
+		return
+	}
+	for _, kind := range kinds {
+		if have[kind] == nil {
+			b.add("/spec/affinity/"+kind, missing[kind])
+			continue
+		}
+		for _, strength := range []string{required, preferred} {
+			_, there := have[kind][strength]
+			list(b, "/spec/affinity/"+kind+"/"+strength, there, missing[kind][strength])
+		}
+	}
+}
+
+// contains compares in canonical form, as the order of members means nothing.
+func contains(terms []jsontext.Value, term any) bool {
+	text, err := json.Marshal(term)
+	if err != nil {
+		return false
+	}
+	wanted := jsontext.Value(text)
+	if wanted.Canonicalize() != nil {
+		return false
+	}
+	for _, t := range terms {
+		have := t.Clone()
+		if have.Canonicalize() == nil && bytes.Equal(have, wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// workloadSelector selects the pods of this pod's workload: by the labels that
+// name an application and its cluster, and not by those that differ between its
+// pods, its racks or its versions.
+func (b *builder) workloadSelector() *metav1.LabelSelector {
+	chosen := map[string]string{}
+	for key, value := range b.pod.Metadata.Labels {
+		name := key[strings.LastIndex(key, "/")+1:]
+		switch name {
+		case "name", "instance", "component", "app", "release", "cluster", "datacenter", "role", "k8s-app", "cassandracluster":
+			if !strings.HasPrefix(key, "statefulset.") && !strings.HasPrefix(key, "batch.") {
+				chosen[key] = value
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchLabels: chosen}
+}

@@ -1,0 +1,68 @@
+package patches
+
+import (
+	"fmt"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// Conflict says that the pod cannot be given what it needs, and why.
+type Conflict struct {
+	Reason  workload.Reason
+	Message string
+}
+
+func (c *Conflict) Error() string { return string(c.Reason) + ": " + c.Message }
+
+// AnnotationInjected tells on a pod what was grafted onto it.
+const AnnotationInjected = api.Group + "/injected"
+
+// Build makes the patch that grafts onto the pod what the settings ask for. A
+// pod that has it all gets no operation. The error is a *Conflict.
+func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
+	b := &builder{pod: pod, w: w, s: s}
+	b.guaranteed = guaranteed(pod)
+	b.ordinary = b.security()
+	b.network()
+	if err := b.ports(); err != nil {
+		return nil, err
+	}
+	switch w.Kind {
+	case workload.KindCassandra:
+		b.cassandra()
+	case workload.KindAnna, workload.KindCloudburst:
+		if s.Restore != "" && (!w.Role.HoldsData() || w.Kind == workload.KindCloudburst) {
+			return nil, &Conflict{workload.ReasonNothingToRestore, fmt.Sprintf(
+				"%s (%s) keeps no data, so there is nothing to restore; take annotation %s off", w.Kind, w.Role, api.AnnotationRestore)}
+		}
+		b.kvs()
+	}
+	if err := b.restoreMatches(); err != nil {
+		return nil, err
+	}
+	b.configMap()
+	b.affinity()
+	if s.Expose {
+		b.warn(fmt.Sprintf("annotation %s is understood, but this version has no controller that makes the Services", api.AnnotationExpose))
+	}
+	b.emit()
+	b.annotate()
+	return &b.Patch, nil
+}
+
+// annotate marks the pod, unless it is marked or nothing is added.
+func (b *builder) annotate() {
+	if len(b.Operations) == 0 || b.pod.NoMetadata {
+		return
+	}
+	if _, ok := b.pod.Metadata.Annotations[AnnotationInjected]; ok {
+		return
+	}
+	value := string(b.w.Kind)
+	if b.pod.Metadata.Annotations == nil {
+		b.add("/metadata/annotations", map[string]string{AnnotationInjected: value})
+		return
+	}
+	b.add("/metadata/annotations/"+pointer(AnnotationInjected), value)
+}

@@ -1,0 +1,83 @@
+package patches
+
+import (
+	"github.com/stategraft/stategraft/workload"
+)
+
+// Names of the injected containers and volumes.
+const (
+	ContainerAgent    = workload.OwnPrefix + "agent"
+	ContainerSnapshot = workload.OwnPrefix + "snapshot"
+	ContainerMedusa   = workload.OwnPrefix + "medusa"
+	ContainerSetup    = workload.OwnPrefix + "setup"
+	ContainerRestore  = workload.OwnPrefix + "restore"
+
+	VolumeShared       = workload.OwnPrefix + "shared"        // the agent's binary and state
+	VolumeMedusa       = workload.OwnPrefix + "medusa"        // the effective medusa.ini
+	VolumeMedusaConfig = workload.OwnPrefix + "medusa-config" // the user's medusa.ini
+	VolumeStorage      = workload.OwnPrefix + "storage"
+	VolumeCQL          = workload.OwnPrefix + "cql"
+	VolumeJMX          = workload.OwnPrefix + "jmx"
+	VolumeTmp          = workload.OwnPrefix + "tmp"
+	VolumeSnapshotTmp  = workload.OwnPrefix + "snapshot-tmp"
+	VolumeConfig       = workload.OwnPrefix + "config"
+)
+
+// Places inside the injected containers.
+const (
+	DirShared       = "/stategraft"
+	DirMedusa       = "/etc/medusa" // fixed in Medusa's image (k8s/docker-entrypoint.sh)
+	DirMedusaConfig = "/etc/stategraft/medusa"
+	DirConfig       = "/etc/stategraft/config"
+	DirStorage      = "/etc/medusa-secrets" // as k8ssandra-operator has it
+	DirCQL          = "/etc/stategraft/cql"
+	DirJMX          = "/etc/stategraft/jmx"
+
+	// AgentInImage is the agent in its own image, AgentShared the copy that it
+	// puts on the shared volume for the other containers.
+	AgentInImage = "/usr/local/bin/stategraft-agent"
+	AgentShared  = DirShared + "/bin/stategraft-agent"
+)
+
+// EnvBackup names the backup in the restore container. The policy that keeps a
+// pod from starting without its restore reads it too (deploy/admission).
+const EnvBackup = "STATEGRAFT_BACKUP"
+
+// The commands run in whatever image they are put into, as long as it has a
+// shell: a container whose image cannot be pulled is healed by giving it the
+// database's own image, where it then idles instead of failing.
+const (
+	// runOrIdle runs the agent of the container's own image.
+	runOrIdle = `b=` + AgentInImage + `;[ -x $b ]&&exec $b "$@";echo "stategraft: degraded: no $b in this image";` +
+		`trap 'exit 0' TERM INT;while :;do sleep 3600&wait $!;done`
+	// waitAndRun waits for the agent to appear on the shared volume.
+	waitAndRun = `b=` + AgentShared + `;trap 'exit 0' TERM INT;n=0;until [ -x $b ];do n=$((n+1));` +
+		`[ $n = 60 ]&&echo "stategraft: degraded: waiting for $b";sleep 1&wait $!;done;exec $b "$@"`
+)
+
+func shell(script string, args ...string) []string {
+	return append([]string{"/bin/sh", "-c", script, "stategraft-agent"}, args...)
+}
+
+func value(name, text string) EnvVar { return EnvVar{Name: name, Value: text} }
+
+// Fields of the pod that variables take their values from.
+var (
+	podName      = &FieldSource{FieldRef{"metadata.name"}}
+	podNamespace = &FieldSource{FieldRef{"metadata.namespace"}}
+	podIP        = &FieldSource{FieldRef{"status.podIP"}}
+	hostIP       = &FieldSource{FieldRef{"status.hostIP"}}
+)
+
+func field(name string, source *FieldSource) EnvVar { return EnvVar{Name: name, ValueFrom: source} }
+
+func mount(volume, path string) VolumeMount { return VolumeMount{Name: volume, MountPath: path} }
+
+func readOnly(volume, path string) VolumeMount {
+	return VolumeMount{Name: volume, MountPath: path, ReadOnly: true}
+}
+
+// like mounts a volume as the database's container has it.
+func like(m workload.Mount, readOnly bool) VolumeMount {
+	return VolumeMount{Name: m.Volume, MountPath: m.Path, SubPath: m.SubPath, SubPathExpr: m.SubPathExpr, ReadOnly: readOnly}
+}

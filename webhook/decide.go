@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+// Input is a pod to decide on, with what surrounds it.
+type Input struct {
+	Pod       []byte   // the pod's JSON as submitted
+	Claims    []string // names of a StatefulSet's claim templates, for a template read from a file
+	Namespace Namespace
+	Config    *Config
+
+	// NativeSidecars says what the cluster can do where the configuration
+	// leaves it open.
+	NativeSidecars bool
+}
+
+// Outcome is a decision with the patch that carries it out.
+type Outcome struct {
+	workload.Decision
+	Patch *patches.Patch // nil unless injected
+	Owner workload.Owner // who made the pod; zero where nobody did
+}
+
+// Decide is what admission and the command line have in common: it recognises
+// the pod, reads the settings and builds the patch.
+//
+//	recognised | settings | patch    | restore asked | decision
+//	inject     | good     | built    | any           | inject
+//	inject     | good     | empty    | any           | skip already-injected
+//	inject     | good     | conflict | no            | skip, the conflict's reason
+//	inject     | bad      |          | no            | skip bad-annotation
+//	skip       |          |          | no            | skip
+//	any but inject or already-injected     | yes     | refuse, the same reason
+func Decide(in Input) Outcome {
+	pod, err := workload.Parse(in.Pod)
+	if err != nil {
+		return unreadable(in.Pod, err)
+	}
+	pod.Claims = in.Claims
+	r := resolve(pod, in.Namespace, in.Config)
+	if in.Config.NativeSidecars == "auto" {
+		r.settings.NativeSidecars = in.NativeSidecars
+	}
+	out := decide(pod, &r, in)
+	out.Owner, _ = pod.Controller()
+	out.Warnings = append(r.warnings, out.Warnings...)
+	if r.refuses(out.Decision) {
+		bad, _ := r.problemOf(api.AnnotationRestore)
+		out.refuse(r.settings.Restore, bad.text)
+	}
+	return out
+}
+
+func decide(pod *workload.Pod, r *resolved, in Input) Outcome {
+	d := workload.Recognize(pod, r.hints)
+	for _, p := range r.problems {
+		d.Warnings = append(d.Warnings, p.text)
+	}
+	if d.Verdict != workload.Inject {
+		return Outcome{Decision: d}
+	}
+	if len(r.problems) > 0 {
+		d.Warnings = d.Warnings[:len(d.Warnings)-len(r.problems)]
+		text := r.problems[0].text
+		if p, ok := r.problemOf(api.AnnotationRestore); ok {
+			text = p.text
+		}
+		if more := len(r.problems) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
+		return Outcome{Decision: stop(d, workload.ReasonBadAnnotation, text)}
+	}
+	if d.Workload.Kind == workload.KindCassandra && d.Workload.UID != workload.MedusaUID {
+		r.settings.MedusaImage = in.Config.Medusa.AnyUIDImage
+	}
+	patch, err := patches.Build(pod, d.Workload, r.settings)
+	if err != nil {
+		var conflict *patches.Conflict
+		if errors.As(err, &conflict) {
+			return Outcome{Decision: stop(d, conflict.Reason, conflict.Message)}
+		}
+		return Outcome{Decision: stop(d, workload.ReasonInternalError, err.Error())}
+	}
+	d.Warnings = append(d.Warnings, patch.Warnings...)
+	if len(patch.Operations) == 0 {
+		d.Warnings = nil
+		return Outcome{Decision: stop(d, workload.ReasonAlreadyInjected, "the pod has all that would be added")}
+	}
+	if text, ok := exceeds(pod, patch, in.Namespace); ok {
+		return Outcome{Decision: stop(d, workload.ReasonQuotaExceeded, text)}
+	}
+	return Outcome{Decision: d, Patch: patch}
+}
+
+func stop(d workload.Decision, reason workload.Reason, message string) workload.Decision {
+	d.Verdict, d.Reason, d.Message = workload.Skip, reason, message
+	return d
+}
+
+// refuses tells whether the pod must not be admitted as it is: it asked for a
+// restore and does not get one. A restore asked for by the namespace is not
+// meant for pods that are no databases.
+func (r *resolved) refuses(d workload.Decision) bool {
+	if !r.restoreAsked {
+		return false
+	}
+	if r.restoreOwn {
+		if _, bad := r.problemOf(api.AnnotationRestore); bad {
+			return true
+		}
+	}
+	if d.Verdict != workload.Skip || d.Reason == workload.ReasonAlreadyInjected {
+		return false
+	}
+	if r.restoreOwn {
+		return true
+	}
+	switch d.Reason {
+	case workload.ReasonNotADatabase, workload.ReasonJobOwned, workload.ReasonMirrorPod, workload.ReasonOptedOut,
+		workload.ReasonNothingToRestore, workload.ReasonRunsToCompletion, workload.ReasonNamespaceNotLabelled:
+		return false
+	}
+	return true
+}
+
+// refuse turns a decision into a refusal and says why the restore cannot be.
+// bad is the text of a restore annotation that cannot be understood.
+func (o *Outcome) refuse(backup, bad string) {
+	o.Verdict, o.Patch = workload.Refuse, nil
+	if bad != "" {
+		o.Reason, o.Message = workload.ReasonBadAnnotation, bad
+		return
+	}
+	o.Message = fmt.Sprintf("backup %q cannot be restored before this pod starts: %s", short(backup), o.Message)
+}
+
+// unreadable answers for a pod that cannot be decoded. The API server decoded
+// it before, so something is wrong here: the pod is admitted as it is, unless
+// it can still be seen that it asks for a restore.
+func unreadable(raw []byte, err error) Outcome {
+	d := workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonUnreadablePod,
+		Message: "the pod cannot be read: " + clipError(err)}
+	out := Outcome{Decision: d}
+	if backup, ok := restoreIn(raw); ok {
+		out.refuse(backup, "")
+	}
+	return out
+}
+
+// restoreIn looks for the restore annotation and nothing else.
+func restoreIn(raw []byte) (string, bool) {
+	var pod struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage `json:"annotations"`
+		} `json:"metadata"`
+	}
+	// The error does not matter: what was read until then is looked at.
+	_ = json.Unmarshal(raw, &pod)
+	value, ok := pod.Metadata.Annotations[api.AnnotationRestore]
+	if !ok {
+		return "", false
+	}
+	var text string
+	_ = json.Unmarshal(value, &text)
+	return text, true
+}
+
+// clipError shortens an error that quotes its input.
+func clipError(err error) string {
+	text := err.Error()
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	return text
+}

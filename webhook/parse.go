@@ -1,0 +1,191 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/stategraft/stategraft/patches"
+)
+
+// A backup's name becomes part of object keys and file names in the storage
+// (medusa/storage/node_backup.py), so it has no slash.
+var (
+	backupPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,252}$`)
+	nodePattern   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$`)
+)
+
+func backupName(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("it is empty; name a backup, or take the annotation off to start without a restore")
+	}
+	if !backupPattern.MatchString(text) || strings.Contains(text, "..") {
+		return "", errors.New("it takes the name of a backup: letters, digits and . _ : + - (no slash), at most 253")
+	}
+	return text, nil
+}
+
+func nodeName(text string) (string, error) {
+	if !nodePattern.MatchString(text) {
+		return "", errors.New("it takes the name of a node in the backup, such as cassandra-0")
+	}
+	return text, nil
+}
+
+func objectName(text string) (string, error) {
+	if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 {
+		return "", errors.New("it takes the name of an object in the pod's namespace (lower case letters, digits, - and .)")
+	}
+	return text, nil
+}
+
+func objectNameOrNone(text string) (string, error) {
+	if text == "none" {
+		return "", nil
+	}
+	name, err := objectName(text)
+	if err != nil {
+		return "", fmt.Errorf("%w, or none for workload identity", err)
+	}
+	return name, nil
+}
+
+func partName(text string) (string, error) {
+	if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
+		return "", errors.New("it takes the name of a container or volume of the pod")
+	}
+	return text, nil
+}
+
+func boolean(text string) (bool, error) {
+	switch text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, errors.New(`it takes "true" or "false"`)
+}
+
+func spread(text string) (host, zone bool, err error) {
+	for _, part := range strings.Split(text, ",") {
+		switch strings.TrimSpace(part) {
+		case "host":
+			host = true
+		case "zone":
+			zone = true
+		default:
+			return false, false, errors.New("it takes host, zone or host,zone")
+		}
+	}
+	return host, zone, nil
+}
+
+func selector(text string) (*metav1.LabelSelector, error) {
+	parsed, err := metav1.ParseToLabelSelector(text)
+	if err != nil || len(parsed.MatchLabels)+len(parsed.MatchExpressions) == 0 {
+		return nil, errors.New("it takes a label selector, such as role=memory or app in (a,b)")
+	}
+	return parsed, nil
+}
+
+func exposure(text string) (bool, error) {
+	if text != "LoadBalancer" {
+		return false, errors.New("it takes LoadBalancer")
+	}
+	return true, nil
+}
+
+func image(text string) (string, error) {
+	if len(text) > 1024 {
+		return "", errors.New("it takes the name of an image")
+	}
+	if _, err := reference.ParseNormalizedNamed(text); err != nil {
+		return "", fmt.Errorf("it takes the name of an image: %w", err)
+	}
+	return text, nil
+}
+
+func port(text string) (int32, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1024 || n > 65535 {
+		return 0, errors.New("it takes a port from 1024 to 65535")
+	}
+	return int32(n), nil
+}
+
+// resources reads a container's resources, written as YAML or JSON.
+func resources(text string) (patches.Resources, error) {
+	const example = `it takes a container's resources, such as {"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"1Gi"}}`
+	if len(text) > 4096 {
+		return patches.Resources{}, errors.New(example)
+	}
+	var parsed corev1.ResourceRequirements
+	if err := yaml.UnmarshalStrict([]byte(text), &parsed); err != nil {
+		return patches.Resources{}, errors.New(example)
+	}
+	return checkResources(parsed)
+}
+
+// checkResources takes over what a sidecar can be given.
+func checkResources(r corev1.ResourceRequirements) (patches.Resources, error) {
+	var out patches.Resources
+	if len(r.Requests) == 0 && len(r.Limits) == 0 || len(r.Claims) > 0 {
+		return out, errors.New("it takes requests and limits of cpu, memory and ephemeral-storage")
+	}
+	var err error
+	if out.Requests, err = amounts(r.Requests); err != nil {
+		return out, err
+	}
+	if out.Limits, err = amounts(r.Limits); err != nil {
+		return out, err
+	}
+	for name, request := range r.Requests {
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			return out, fmt.Errorf("the request of %s is above its limit", name)
+		}
+	}
+	return out, nil
+}
+
+func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
+	for name, quantity := range list {
+		switch name {
+		case corev1.ResourceCPU:
+			a.CPU = quantity.String()
+		case corev1.ResourceMemory:
+			a.Memory = quantity.String()
+		case corev1.ResourceEphemeralStorage:
+			a.EphemeralStorage = quantity.String()
+		default:
+			return a, fmt.Errorf("%s is no resource that a sidecar is given; it takes cpu, memory and ephemeral-storage", short(string(name)))
+		}
+		if quantity.Sign() < 0 {
+			return a, fmt.Errorf("%s is negative", name)
+		}
+	}
+	return a, nil
+}
+
+// short keeps what a user wrote from filling a message, and out of it what
+// would break a line.
+func short(text string) string {
+	const limit = 64
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) > limit {
+		cut := limit
+		for cut > 0 && text[cut]&0xC0 == 0x80 {
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	return text
+}

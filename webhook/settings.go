@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// problem is a value that cannot be used as it is.
+type problem struct {
+	key  string
+	text string // names the annotation, where it stands, and what it takes
+}
+
+// resolved is what annotations and configuration come to for one pod.
+type resolved struct {
+	settings patches.Settings
+	hints    workload.Hints
+	problems []problem
+	warnings []string
+
+	restoreAsked bool // by the pod or its namespace, well or badly
+	restoreOwn   bool // by the pod itself
+}
+
+// layers are where an annotation may stand, the strongest first.
+type layers struct {
+	pod, namespace, defaults map[string]string
+}
+
+func (l layers) get(key string) (value, where string, ok bool) {
+	if value, ok = l.pod[key]; ok {
+		return value, "the pod", true
+	}
+	if value, ok = l.namespace[key]; ok {
+		return value, "the namespace", true
+	}
+	value, ok = l.defaults[key]
+	return value, "the configuration", ok
+}
+
+// resolve reads every annotation from the pod, its namespace and the
+// configuration's defaults, in this order, and reports each that is wrong.
+func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
+	r := resolved{settings: config.base, warnings: misspelt(pod, ns)}
+	from := layers{pod.Metadata.Annotations, ns.Annotations, config.defaults}
+	r.read(from)
+	_, r.restoreOwn = pod.Metadata.Annotations[api.AnnotationRestore]
+	_, inherited := ns.Annotations[api.AnnotationRestore]
+	r.restoreAsked = r.restoreOwn || inherited
+	r.hints.NamespaceLabelled = ns.Labelled()
+	r.hints.AnyUID = config.Medusa.AnyUIDImage != ""
+	r.settings.PodSecurity = ns.PodSecurity()
+	r.settings.LimitCPU = limitsCPU(ns)
+	if ns.Unknown {
+		r.warnings = append(r.warnings, "namespace "+ns.Name+" is too new to be known here: its annotations are not applied")
+	}
+	return r
+}
+
+// read parses every annotation that stands in one of the layers.
+func (r *resolved) read(from layers) {
+	for _, key := range api.Annotations {
+		text, where, ok := from.get(key)
+		if !ok {
+			continue
+		}
+		if err := r.set(key, text); err != nil {
+			r.problems = append(r.problems, problem{key, fmt.Sprintf("annotation %s of %s is %q: %v", key, where, short(text), err)})
+		}
+	}
+}
+
+// set takes over one annotation. On an error the default stays.
+func (r *resolved) set(key, text string) (err error) {
+	s := &r.settings
+	switch key {
+	case api.AnnotationRestore:
+		s.Restore, err = backupName(text)
+	case api.AnnotationRestoreSource:
+		s.RestoreSource, err = nodeName(text)
+	case api.AnnotationMedusaConfig:
+		s.MedusaConfig, err = objectName(text)
+	case api.AnnotationStorageSecret:
+		s.StorageSecret, err = objectNameOrNone(text)
+	case api.AnnotationCQLSecret:
+		s.CQLSecret, err = objectName(text)
+	case api.AnnotationJMXSecret:
+		s.JMXSecret, err = objectName(text)
+	case api.AnnotationConfigMap:
+		s.ConfigMap, err = objectName(text)
+	case api.AnnotationDataVolume:
+		r.hints.DataVolume, err = partName(text)
+	case api.AnnotationContainer:
+		r.hints.Container, err = partName(text)
+	case api.AnnotationHostNetwork:
+		s.HostNetwork, err = boolean(text)
+	case api.AnnotationSpread:
+		s.SpreadHost, s.SpreadZone, err = spread(text)
+	case api.AnnotationColocateWith:
+		s.ColocateWith, err = selector(text)
+	case api.AnnotationExpose:
+		s.Expose, err = exposure(text)
+	case api.AnnotationMedusaImage:
+		s.MedusaImage, err = image(text)
+	case api.AnnotationAgentImage:
+		s.AgentImage, err = image(text)
+	case api.AnnotationSidecarResources:
+		s.Resources.Medusa, err = resources(text)
+		s.Resources.Anna = s.Resources.Medusa
+	case api.AnnotationGRPCPort:
+		s.GRPCPort, err = port(text)
+	default:
+		err = errors.New("it is not read by this version")
+	}
+	return err
+}
+
+// problemOf finds what is wrong with one annotation.
+func (r *resolved) problemOf(key string) (problem, bool) {
+	for _, p := range r.problems {
+		if p.key == key {
+			return p, true
+		}
+	}
+	return problem{}, false
+}
