@@ -23,6 +23,11 @@ const (
 // zones than pods and a pod that cannot be placed serves nobody), and next to
 // the pods of a selector.
 func (b *builder) affinity() {
+	if _, again := b.pod.Metadata.Annotations[AnnotationInjected]; again {
+		// A later webhook may have changed the labels that the selector is made
+		// of: what was added the first time stands.
+		return
+	}
 	var want []wantedTerm
 	if b.s.SpreadHost || b.s.SpreadZone {
 		selector := b.workloadSelector()

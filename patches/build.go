@@ -3,6 +3,8 @@ package patches
 import (
 	"fmt"
 
+	"gomodules.xyz/jsonpatch/v2"
+
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -22,6 +24,9 @@ const AnnotationInjected = api.Group + "/injected"
 // pod that has it all gets no operation. The error is a *Conflict.
 func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	b := &builder{pod: pod, w: w, s: s}
+	b.Operations = make([]jsonpatch.Operation, 0, 16) // enough for nearly every pod
+	b.Volumes = make([]Volume, 0, 8)
+	b.Containers = make([]*Container, 0, 3)
 	b.guaranteed = guaranteed(pod)
 	b.ordinary = b.security()
 	b.network()
@@ -53,7 +58,7 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 
 // annotate marks the pod, unless it is marked or nothing is added.
 func (b *builder) annotate() {
-	if len(b.Operations) == 0 || b.pod.NoMetadata {
+	if len(b.Operations) == 0 || !b.pod.HasMetadata() {
 		return
 	}
 	if _, ok := b.pod.Metadata.Annotations[AnnotationInjected]; ok {

@@ -110,8 +110,9 @@ func list[T any](b *builder, path string, exists bool, values []T) {
 		b.add(path, values)
 		return
 	}
-	for _, value := range values {
-		b.add(path+"/-", value)
+	end := path + "/-"
+	for i := range values {
+		b.add(end, &values[i])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -13,33 +14,41 @@ const dirAnna = "/etc/anna"
 
 // configMap mounts the user's ConfigMap into the database's container.
 func (b *builder) configMap() {
-	if b.s.ConfigMap == "" {
-		return
+	if b.s.ConfigMap != "" {
+		b.volume(configMapVolume(VolumeConfig, b.s.ConfigMap))
 	}
-	b.volume(configMapVolume(VolumeConfig, b.s.ConfigMap))
 	for i := range b.pod.Spec.Containers {
 		c := &b.pod.Spec.Containers[i]
 		if !b.takesConfig(i) || mounted(c) {
 			continue
 		}
-		at := DirConfig
-		if b.w.Kind != workload.KindCassandra {
-			at = dirAnna
-			if file, ok := c.Variable("ANNA_CONF_BASE"); ok && path.IsAbs(file) && path.Dir(path.Clean(file)) != "/" {
-				at = path.Dir(path.Clean(file))
+		at := b.configDir(c)
+		other, there := mountAt(c, at)
+		switch {
+		case b.s.ConfigMap == "":
+			if _, reads := c.Variable("ANNA_CONF_BASE"); reads && !there {
+				b.warn(fmt.Sprintf("container %s reads its configuration from %s, where nothing is mounted; name its ConfigMap in annotation %s", c.Name, at, api.AnnotationConfigMap))
 			}
-		}
-		if other, ok := mountAt(c, at); ok {
+		case there:
 			b.warn(fmt.Sprintf("container %s has volume %s on %s already: ConfigMap %s is not mounted there", c.Name, other, at, b.s.ConfigMap))
-			continue
-		}
-		base := fmt.Sprintf("/spec/containers/%d/volumeMounts", i)
-		if c.Mounts == nil {
-			b.add(base, []VolumeMount{readOnly(VolumeConfig, at)})
-		} else {
-			b.add(base+"/-", readOnly(VolumeConfig, at))
+		default:
+			base := fmt.Sprintf("/spec/containers/%d/volumeMounts", i)
+			list(b, base, c.Mounts != nil, []VolumeMount{readOnly(VolumeConfig, at)})
 		}
 	}
+}
+
+// configDir is where the container expects its configuration.
+func (b *builder) configDir(c *workload.Container) string {
+	if b.w.Kind == workload.KindCassandra {
+		return DirConfig
+	}
+	if file, ok := c.Variable("ANNA_CONF_BASE"); ok && path.IsAbs(file) {
+		if dir := path.Dir(path.Clean(file)); dir != "/" {
+			return dir
+		}
+	}
+	return dirAnna
 }
 
 // takesConfig tells whether the container reads the configuration: the

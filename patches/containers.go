@@ -59,6 +59,13 @@ func shell(script string, args ...string) []string {
 	return append([]string{"/bin/sh", "-c", script, "stategraft-agent"}, args...)
 }
 
+var (
+	commandPod       = shell(runOrIdle, "pod")
+	commandAnnaServe = shell(runOrIdle, "anna", "serve")
+	commandSnapshot  = shell(waitAndRun, "snapshot-server")
+	commandServe     = shell(waitAndRun, "medusa", "serve")
+)
+
 func value(name, text string) EnvVar { return EnvVar{Name: name, Value: text} }
 
 // Fields of the pod that variables take their values from.

@@ -23,7 +23,7 @@ func (b *builder) kvs() {
 			value(EnvBackup, b.s.Restore), value("STATEGRAFT_RESTORE_SOURCE", b.s.RestoreSource)})...)
 		b.init(restore)
 	}
-	agent := b.kvsContainer(ContainerAgent, shell(runOrIdle, "anna", "serve"))
+	agent := b.kvsContainer(ContainerAgent, commandAnnaServe)
 	agent.Env = append(agent.Env, value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)))
 	agent.Ports = []Port{{Name: "stategraft-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
 	if b.s.NativeSidecars {

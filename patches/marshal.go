@@ -6,58 +6,67 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// encoders are kept for their buffers.
-var encoders = sync.Pool{New: func() any { return &patchEncoder{} }}
-
-type patchEncoder struct {
-	buffer  bytes.Buffer
-	encoder jsontext.Encoder
-}
+// buffers are kept, for patches of one kind of pod are all about as long.
+var buffers = sync.Pool{New: func() any { return &object{text: make([]byte, 0, 16<<10)} }}
 
 // Marshal encodes operations as a JSON patch (RFC 6902). It encodes to what
 // encoding/json makes of them, without the detour by which an Operation
 // encodes its value twice. The members of a map are sorted.
 func Marshal(operations []jsonpatch.Operation) ([]byte, error) {
-	e, _ := encoders.Get().(*patchEncoder)
-	defer encoders.Put(e)
-	e.buffer.Reset()
-	e.encoder.Reset(&e.buffer, json.Deterministic(true))
-	if err := e.operations(operations); err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
+	o, _ := buffers.Get().(*object)
+	defer buffers.Put(o)
+	o.text = append(o.text[:0], '[')
+	for i := range operations {
+		if i > 0 {
+			o.text = append(o.text, ',')
+		}
+		op := &operations[i]
+		o.begin()
+		o.str("op", op.Operation)
+		o.str("path", op.Path)
+		if op.Operation != "remove" {
+			o.name("value")
+			if err := o.any(op.Value); err != nil {
+				return nil, fmt.Errorf("encoding the patch: %s: %w", op.Path, err)
+			}
+		}
+		o.end()
 	}
-	return bytes.Clone(bytes.TrimSpace(e.buffer.Bytes())), nil
+	o.text = append(o.text, ']')
+	return bytes.Clone(o.text), nil
 }
 
-func (e *patchEncoder) operations(operations []jsonpatch.Operation) error {
-	if err := e.encoder.WriteToken(jsontext.BeginArray); err != nil {
+// any writes a value: the types of this package by hand, others by reflection.
+func (o *object) any(value any) error {
+	var err error
+	switch v := value.(type) {
+	case string:
+		o.quote(v)
+		return nil
+	case *Container:
+		return braced(o, v, (*object).container)
+	case **Container:
+		return braced(o, *v, (*object).container)
+	case *Volume:
+		return braced(o, v, (*object).volume)
+	case *VolumeMount:
+		return braced(o, v, (*object).mount)
+	}
+	var text []byte
+	if text, err = json.Marshal(value, json.Deterministic(true)); err != nil {
 		return err
 	}
-	for i := range operations {
-		op := &operations[i]
-		for _, token := range [...]jsontext.Token{
-			jsontext.BeginObject,
-			jsontext.String("op"), jsontext.String(op.Operation),
-			jsontext.String("path"), jsontext.String(op.Path),
-		} {
-			if err := e.encoder.WriteToken(token); err != nil {
-				return err
-			}
-		}
-		if op.Operation != "remove" {
-			if err := e.encoder.WriteToken(jsontext.String("value")); err != nil {
-				return err
-			}
-			if err := json.MarshalEncode(&e.encoder, op.Value); err != nil {
-				return fmt.Errorf("%s: %w", op.Path, err)
-			}
-		}
-		if err := e.encoder.WriteToken(jsontext.EndObject); err != nil {
-			return err
-		}
-	}
-	return e.encoder.WriteToken(jsontext.EndArray)
+	o.text = append(o.text, text...)
+	o.open = true
+	return nil
+}
+
+func braced[T any](o *object, value *T, write func(*object, *T) error) error {
+	o.begin()
+	err := write(o, value)
+	o.end()
+	return err
 }

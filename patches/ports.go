@@ -2,7 +2,6 @@ package patches
 
 import (
 	"fmt"
-	"strconv"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
@@ -14,22 +13,20 @@ const portRange = 100
 // ports chooses the ports of the injected containers. All containers of a pod
 // share its network, and with hostNetwork the node's.
 func (b *builder) ports() error {
-	taken := takenPorts(b.pod, b.w)
 	if want := b.s.GRPCPort; want != 0 {
-		if who, ok := taken[want]; ok {
+		if who, ok := b.taken(want); ok {
 			return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("port %d of annotation %s is taken by %s", want, api.AnnotationGRPCPort, who)}
 		}
 		b.grpcPort = want
 	} else {
-		port, ok := firstFree(taken, DefaultGRPCPort)
+		port, ok := b.firstFree(DefaultGRPCPort)
 		if !ok {
 			return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("no port from %d to %d is free in the pod; set annotation %s",
 				DefaultGRPCPort, DefaultGRPCPort+portRange-1, api.AnnotationGRPCPort)}
 		}
 		b.grpcPort = port
 	}
-	taken[b.grpcPort] = ContainerMedusa
-	port, ok := firstFree(taken, DefaultSnapshotPort)
+	port, ok := b.firstFree(DefaultSnapshotPort)
 	if !ok {
 		return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("no port from %d to %d is free in the pod for the snapshot server",
 			DefaultSnapshotPort, DefaultSnapshotPort+portRange-1)}
@@ -38,55 +35,60 @@ func (b *builder) ports() error {
 	return nil
 }
 
-func firstFree(taken map[int32]string, from int32) (int32, bool) {
+func (b *builder) firstFree(from int32) (int32, bool) {
 	for port := from; port < from+portRange; port++ {
-		if _, ok := taken[port]; !ok {
+		if _, ok := b.taken(port); !ok && port != b.grpcPort {
 			return port, true
 		}
 	}
 	return 0, false
 }
 
-// takenPorts are the ports that a container of the pod declares, is probed on,
-// or has by its nature: declaring a port is only informational.
-func takenPorts(pod *workload.Pod, w workload.Workload) map[int32]string {
-	taken := map[int32]string{}
-	if w.Kind == workload.KindCassandra {
-		for _, port := range []int32{7000, 7001, 7199, 9042, 9142, 9160, w.CQLPort, w.JMXPort, w.Management.Port} {
-			taken[port] = "the database"
+// taken tells who has a port: a container that declares it or is probed on it,
+// or the database by its nature, for declaring a port is only informational.
+func (b *builder) taken(port int32) (who string, ok bool) {
+	if b.w.Kind == workload.KindCassandra {
+		switch port {
+		case 7000, 7001, 7199, 9042, 9142, 9160, b.w.CQLPort, b.w.JMXPort, b.w.Management.Port:
+			return "the database", true
 		}
 	}
-	for _, port := range rolePorts[w.Role] {
-		for thread := int32(0); thread < 50; thread++ { // ports of a kind are 50 apart, one a thread
-			taken[port+thread] = "the database"
+	for _, first := range rolePorts[b.w.Role] {
+		if port >= first && port < first+threadPorts {
+			return "the database", true
 		}
 	}
-	for _, list := range [][]workload.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+	for _, list := range [...][]workload.Container{b.pod.Spec.InitContainers, b.pod.Spec.Containers} {
 		for i := range list {
-			c := &list[i]
-			if workload.Own(c.Name) {
-				continue
-			}
-			for _, p := range c.Ports {
-				taken[p.ContainerPort] = "container " + c.Name
-				if p.HostPort != 0 {
-					taken[p.HostPort] = "container " + c.Name
-				}
-			}
-			for _, probe := range []*workload.Probe{c.Readiness, c.Liveness, c.Startup} {
-				if probe == nil {
-					continue
-				}
-				for _, at := range []workload.IntOrString{probe.HTTP.Port, probe.TCP.Port, probe.GRPC.Port} {
-					if port, err := strconv.ParseInt(string(at), 10, 32); err == nil && port > 0 {
-						taken[int32(port)] = "container " + c.Name
-					}
-				}
+			if c := &list[i]; !workload.Own(c.Name) && uses(c, port) {
+				return "container " + c.Name, true
 			}
 		}
 	}
-	return taken
+	return "", false
 }
+
+func uses(c *workload.Container, port int32) bool {
+	for i := range c.Ports {
+		if c.Ports[i].ContainerPort == port || c.Ports[i].HostPort == port {
+			return true
+		}
+	}
+	for _, probe := range [...]*workload.Probe{c.Readiness, c.Liveness, c.Startup} {
+		if probe == nil {
+			continue
+		}
+		for _, at := range [...]workload.IntOrString{probe.HTTP.Port, probe.TCP.Port, probe.GRPC.Port} {
+			if at.Is(port) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// threadPorts is how far apart Anna's kinds of ports are: one for each thread.
+const threadPorts = 50
 
 // rolePorts are the first ports of each kind that a process of Anna or
 // Cloudburst binds; thread n binds the n-th after each (hydro-project/common

@@ -31,7 +31,7 @@ func (b *builder) cassandra() {
 	if b.s.Restore != "" {
 		b.cassandraRestore()
 	}
-	b.container(b.agent(ContainerAgent, shell(runOrIdle, "pod")))
+	b.container(b.agent(ContainerAgent, commandPod))
 	if b.w.Snapshot == workload.SnapshotNodetool {
 		b.container(b.snapshot())
 	}
@@ -42,7 +42,7 @@ func (b *builder) cassandra() {
 // own binary where the other containers find it.
 func (b *builder) agent(name string, command []string) *Container {
 	w := &b.w
-	env := []EnvVar{
+	env := append(make([]EnvVar, 0, 13),
 		value("STATEGRAFT_KIND", string(w.Kind)),
 		field("POD_NAME", podName),
 		field("POD_NAMESPACE", podNamespace),
@@ -53,7 +53,7 @@ func (b *builder) agent(name string, command []string) *Container {
 		value("STATEGRAFT_SAVED_CACHES_DIRECTORY", w.SavedCaches),
 		value("STATEGRAFT_CQL_PORT", number(w.CQLPort)),
 		value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)),
-	}
+	)
 	if w.Snapshot == workload.SnapshotManagementAPI {
 		env = append(env, value("STATEGRAFT_MANAGEMENT_API", w.Management.URL()))
 		if w.Management.TLS {
@@ -102,9 +102,14 @@ func (b *builder) snapshot() *Container {
 	if b.s.JMXSecret != "" {
 		mounts = append(mounts, readOnly(VolumeJMX, DirJMX))
 	}
+	var ports []Port
+	if b.hostNetwork {
+		// Its loopback is the node's, which other pods may share.
+		ports = []Port{{Name: "stategraft-snap", ContainerPort: b.snapshotPort, Protocol: "TCP"}}
+	}
 	return &Container{
 		Name: ContainerSnapshot, Image: c.Image, ImagePullPolicy: c.PullPolicy,
-		Command: shell(waitAndRun, "snapshot-server"), Env: nonEmpty(env), VolumeMounts: mounts,
+		Command: commandSnapshot, Env: nonEmpty(env), Ports: ports, VolumeMounts: mounts,
 		Resources: b.s.Resources.Snapshot,
 	}
 }
@@ -112,7 +117,7 @@ func (b *builder) snapshot() *Container {
 // medusa serves Medusa's gRPC API. It reads the snapshots and writes nothing of
 // the database's, so the data are mounted read-only.
 func (b *builder) medusa() *Container {
-	c := b.medusaContainer(ContainerMedusa, shell(waitAndRun, "medusa", "serve"), true)
+	c := b.medusaContainer(ContainerMedusa, commandServe, true)
 	c.Env = append(c.Env, value("MEDUSA_MODE", "GRPC"), value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)))
 	c.Ports = []Port{{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
 	return c
@@ -120,7 +125,7 @@ func (b *builder) medusa() *Container {
 
 // medusaContainer is what serving and restoring have in common.
 func (b *builder) medusaContainer(name string, command []string, readOnlyData bool) *Container {
-	env := []EnvVar{field("POD_NAME", podName)}
+	env := append(make([]EnvVar, 0, 6), field("POD_NAME", podName))
 	if b.w.HostNetwork || b.hostNetwork {
 		// The node's address has no name of the pod's: both sides use addresses.
 		env = append(env, field("POD_IP", podIP), value("MEDUSA_RESOLVE_IP_ADDRESSES", "False"))
@@ -129,11 +134,8 @@ func (b *builder) medusaContainer(name string, command []string, readOnlyData bo
 		// be what a PTR query gives (medusa/config.py, medusa/service/grpc/restore.py).
 		env = append(env, field("POD_IP", podName))
 	}
-	mounts := []VolumeMount{
-		mount(VolumeShared, DirShared),
-		readOnly(VolumeMedusa, DirMedusa),
-		mount(VolumeTmp, "/tmp"),
-	}
+	mounts := append(make([]VolumeMount, 0, 8),
+		mount(VolumeShared, DirShared), readOnly(VolumeMedusa, DirMedusa), mount(VolumeTmp, "/tmp"))
 	if b.s.StorageSecret != "" {
 		mounts = append(mounts, readOnly(VolumeStorage, DirStorage))
 	}

@@ -2,19 +2,9 @@ package workload
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
-
-// serverImages are the names of images that are Cassandra (or speak and store
-// as it does), whatever registry they come from.
-var serverImages = regexp.MustCompile(`^(cassandra(-?[0-9][0-9.]*)?|apache-cassandra|cassandra-(node|server|management|lucene-index)|` +
-	`cass-management-api|dse|dse-server|dse-mgmtapi.*|hcd|elassandra|elassandra-node|axondb-timeseries)$`)
-
-// namedAs finds Cassandra in a container's name: alone, as a Helm chart's
-// <release>-cassandra, or numbered (Netcracker's cassandra0).
-var namedAs = regexp.MustCompile(`^((.*-)?cassandra[0-9]*|elassandra|dse|hcd|axondb-timeseries)$`)
 
 // cassandraCandidate weighs what a container has of a Cassandra server.
 func cassandraCandidate(pod *Pod, index int) candidate {
@@ -28,7 +18,7 @@ func cassandraCandidate(pod *Pod, index int) candidate {
 		found.facts = append(found.facts, "runs "+name)
 		return found
 	}
-	known := serverImages.MatchString(image.base)
+	known := isServerImage(image.base)
 	helper := !known && helperImage(image)
 	switch {
 	case known:
@@ -39,11 +29,11 @@ func cassandraCandidate(pod *Pod, index int) candidate {
 		found.add(2, false, "image "+image.base)
 	}
 	switch {
-	case namedAs.MatchString(c.Name):
+	case isServerName(c.Name):
 		found.add(3, false, "container "+c.Name)
-	case hasWord(c.Name, helperWords...) && known:
+	case hasHelperWord(c.Name) && known:
 		found.add(-3, false, "container "+c.Name)
-	case hasWord(c.Name, helperWords...):
+	case hasHelperWord(c.Name):
 		return candidate{index: index}
 	}
 	if c.declares(9042, 9142) {

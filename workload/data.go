@@ -21,19 +21,26 @@ var (
 	samplesLayout = layout{"/cassandra_data", "/cassandra_data/data", "/cassandra_data/commitlog", "/cassandra_data/saved_caches"}
 )
 
+var (
+	onlyStandard = []layout{standardLayout}
+	onlyBitnami  = []layout{bitnamiLayout}
+	onlySamples  = []layout{samplesLayout}
+	anyLayout    = []layout{standardLayout, samplesLayout, bitnamiLayout}
+)
+
 // layoutsOf lists the layouts that the container may have, likeliest first: one
 // where the image is known to have it, all where the image is somebody's own.
 func layoutsOf(c *Container) []layout {
 	image := parseImage(c.Image)
 	switch {
 	case isBitnami(c, image):
-		return []layout{bitnamiLayout}
+		return onlyBitnami
 	case image.within("google-samples") || image.within("google_samples") || sampleSeeds(c):
-		return []layout{samplesLayout}
-	case image.base == "cassandra" && (len(image.path) == 1 || image.path[0] == "library"):
-		return []layout{standardLayout}
+		return onlySamples
+	case image.official("cassandra"):
+		return onlyStandard
 	}
-	return []layout{standardLayout, samplesLayout, bitnamiLayout}
+	return anyLayout
 }
 
 func sampleSeeds(c *Container) bool {
@@ -55,10 +62,15 @@ func isBitnami(c *Container, image imageName) bool {
 }
 
 // clean normalises a mount path: KUDO writes /var/lib/cassandra/.
-func clean(p string) string { return path.Clean("/" + p) }
+func clean(p string) string {
+	if len(p) == 0 || p[0] != '/' {
+		p = "/" + p
+	}
+	return path.Clean(p)
+}
 
 func covers(mount, dir string) bool {
-	return mount == dir || mount == "/" || strings.HasPrefix(dir, mount+"/")
+	return mount == dir || mount == "/" || len(dir) > len(mount) && dir[len(mount)] == '/' && strings.HasPrefix(dir, mount)
 }
 
 // covering finds the mount that holds dir: the longest that is dir or a parent.
@@ -184,9 +196,10 @@ func configOf(c *Container, pod *Pod) Mount {
 	for _, dir := range configDirs {
 		for _, mount := range c.Mounts {
 			at := clean(mount.Path)
-			whole := at == dir && mount.SubPath == ""
-			part := at == dir && mount.SubPath != "" || at == dir+"/cassandra.yaml"
-			if _, ok := pod.Volume(mount.Volume); ok && (whole || part) {
+			if at != dir && (len(at) <= len(dir) || at[:len(dir)] != dir || at[len(dir):] != "/cassandra.yaml") {
+				continue
+			}
+			if _, ok := pod.Volume(mount.Volume); ok {
 				mount.Path = at
 				return mount
 			}

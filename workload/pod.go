@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -12,16 +13,13 @@ import (
 // what a Pod has beyond these fields is not this program's business and
 // survives because the patch only adds.
 type Pod struct {
-	Metadata Metadata
-	Spec     Spec
+	Metadata Metadata `json:"metadata"`
+	Spec     Spec     `json:"spec"`
 
 	// Claims names the volumes that a StatefulSet's volumeClaimTemplates will
 	// give the pod. Only set for a template read from a file: in a pod that the
 	// StatefulSet controller made they are ordinary volumes.
-	Claims []string
-
-	// NoMetadata says that the document has no metadata to add to.
-	NoMetadata bool
+	Claims []string `json:"-"`
 }
 
 // Metadata is the part of metav1.ObjectMeta that is read.
@@ -187,6 +185,15 @@ func (q *Quantity) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // IntOrString is a port as written, by number or by name.
 type IntOrString string
 
+// Is tells whether it is the number of the port.
+func (p IntOrString) Is(port int32) bool {
+	if p == "" || p[0] < '0' || p[0] > '9' {
+		return false
+	}
+	n, err := strconv.ParseInt(string(p), 10, 32)
+	return err == nil && int32(n) == port
+}
+
 // UnmarshalJSONFrom accepts a string or a number.
 func (p *IntOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	text, err := scalar(dec)
@@ -211,16 +218,9 @@ func scalar(dec *jsontext.Decoder) (string, error) {
 // appears twice is an error, as to the API server (sigs.k8s.io/json); members
 // that are not read are skipped. The error says where in the document it is.
 func Parse(raw []byte) (*Pod, error) {
-	var document struct {
-		Metadata *Metadata `json:"metadata"`
-		Spec     Spec      `json:"spec"`
-	}
-	if err := json.Unmarshal(raw, &document); err != nil {
+	pod := &Pod{}
+	if err := json.Unmarshal(raw, pod); err != nil {
 		return nil, err
-	}
-	pod := &Pod{Spec: document.Spec, NoMetadata: document.Metadata == nil}
-	if document.Metadata != nil {
-		pod.Metadata = *document.Metadata
 	}
 	return pod, nil
 }
@@ -239,6 +239,13 @@ func (c *Container) Variable(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// HasMetadata tells whether the document has metadata that can be added to. The
+// API server always sends some; a document without any is somebody's test.
+func (p *Pod) HasMetadata() bool {
+	m := &p.Metadata
+	return m.Name != "" || m.GenerateName != "" || m.Namespace != "" || m.Labels != nil || m.Annotations != nil || m.Owners != nil
 }
 
 // Volume finds a volume by name. For a volume that a claim template will give

@@ -122,6 +122,11 @@ func (s scored) top() int {
 // weigh scores each container that is not ours, or only the one that the
 // annotation names.
 func weigh(pod *Pod, hints Hints) (cassandra, anna, cloudburst scored) {
+	n := len(pod.Spec.Containers)
+	candidates, roles := make([]candidate, 3*n), make([]Role, 3*n)
+	cassandra = scored{candidates[:0:n], roles[:0:n]}
+	anna = scored{candidates[n : n : 2*n], roles[n : n : 2*n]}
+	cloudburst = scored{candidates[2*n : 2*n], roles[2*n : 2*n]}
 	for i := range pod.Spec.Containers {
 		name := pod.Spec.Containers[i].Name
 		if Own(name) || hints.Container != "" && name != hints.Container {

@@ -19,6 +19,9 @@ type candidate struct {
 }
 
 func (c *candidate) add(points int, server bool, fact string) {
+	if c.facts == nil {
+		c.facts = make([]string, 0, 8)
+	}
 	c.score += points
 	c.server = c.server || server
 	c.facts = append(c.facts, fact)
