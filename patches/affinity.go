@@ -60,58 +60,76 @@ func (b *builder) terms(want []wantedTerm) {
 	if len(want) == 0 {
 		return
 	}
-	have := map[string]map[string][]jsontext.Value{}
-	raw := b.pod.Spec.Affinity
-	exists := len(raw) > 0 && string(raw) != "null"
-	if exists {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &members); err != nil {
-			b.warn("no affinity is added: the pod's own cannot be read")
-			return
-		}
-		for kind, text := range members {
-			var lists map[string]json.RawMessage
-			if json.Unmarshal(text, &lists) != nil || lists == nil {
-				continue
-			}
-			have[kind] = map[string][]jsontext.Value{}
-			for strength, text := range lists {
-				var terms []jsontext.Value
-				if json.Unmarshal(text, &terms) == nil && terms != nil {
-					have[kind][strength] = terms
-				}
-			}
-		}
+	have, exists, err := readAffinity(b.pod.Spec.Affinity)
+	if err != nil {
+		b.warn("no affinity is added: the pod's own cannot be read")
+		return
 	}
 	missing := map[string]map[string][]any{}
-	var kinds []string
 	for _, w := range want {
 		if contains(have[w.kind][w.strength], w.term) {
 			continue
 		}
 		if missing[w.kind] == nil {
 			missing[w.kind] = map[string][]any{}
-			kinds = append(kinds, w.kind)
 		}
 		missing[w.kind][w.strength] = append(missing[w.kind][w.strength], w.term)
 	}
-	if len(kinds) == 0 {
+	if len(missing) == 0 {
 		return
 	}
 	if !exists {
 		b.add("/spec/affinity", missing)
 		return
 	}
-	for _, kind := range kinds {
-		if have[kind] == nil {
+	for _, kind := range [...]string{"podAffinity", "podAntiAffinity"} {
+		if missing[kind] != nil && have[kind] == nil {
 			b.add("/spec/affinity/"+kind, missing[kind])
 			continue
 		}
-		for _, strength := range []string{required, preferred} {
+		for _, strength := range [...]string{required, preferred} {
 			_, there := have[kind][strength]
 			list(b, "/spec/affinity/"+kind+"/"+strength, there, missing[kind][strength])
 		}
 	}
+}
+
+// terms by kind of affinity and by strength.
+type affinityTerms map[string]map[string][]jsontext.Value
+
+// readAffinity reads the lists of pod affinities; null counts as absent. What
+// has another shape than it should is an error, for nothing of it may be
+// replaced.
+func readAffinity(raw jsontext.Value) (have affinityTerms, exists bool, err error) {
+	if len(raw) == 0 || raw.Kind() == 'n' {
+		return nil, false, nil
+	}
+	var parsed struct {
+		Near map[string]json.RawMessage `json:"podAffinity"`
+		Away map[string]json.RawMessage `json:"podAntiAffinity"`
+	}
+	if err := json.Unmarshal(raw, &parsed); err != nil {
+		return nil, true, err
+	}
+	have = affinityTerms{}
+	for kind, lists := range map[string]map[string]json.RawMessage{"podAffinity": parsed.Near, "podAntiAffinity": parsed.Away} {
+		if lists == nil {
+			continue
+		}
+		have[kind] = map[string][]jsontext.Value{}
+		for _, strength := range [...]string{required, preferred} {
+			var terms []jsontext.Value
+			if text, ok := lists[strength]; ok {
+				if err := json.Unmarshal(text, &terms); err != nil {
+					return nil, true, err
+				}
+			}
+			if terms != nil {
+				have[kind][strength] = terms
+			}
+		}
+	}
+	return have, true, nil
 }
 
 // contains compares in canonical form, as the order of members means nothing.

@@ -43,6 +43,9 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 		}
 		b.kvs()
 	}
+	if b.conflict != nil {
+		return nil, b.conflict
+	}
 	if err := b.restoreMatches(); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ type builder struct {
 	snapshotPort int32
 	guaranteed   bool
 	hostNetwork  bool // after the patch
+	conflict     *Conflict
 	ordinary     *SecurityContext
 }
 
@@ -71,7 +72,7 @@ func (b *builder) container(c *Container) {
 }
 
 func (b *builder) init(c *Container) {
-	if !has(b.pod.Spec.InitContainers, c.Name) && !has(b.pod.Spec.Containers, c.Name) {
+	if !has(b.pod.Spec.InitContainers, c.Name) && !has(b.pod.Spec.Containers, c.Name) { // a name is free in both or in none
 		b.finish(c)
 		b.Init = append(b.Init, c)
 	}
@@ -98,6 +99,7 @@ func (b *builder) finish(c *Container) {
 		}
 	}
 	c.Resources = b.resources(c.Name, c.Resources)
+	b.expand(c)
 }
 
 // list emits the operations that put values into the array at path: at its end

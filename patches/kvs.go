@@ -58,7 +58,6 @@ func (b *builder) kvsContainer(name string, command []string) *Container {
 		// agent reads the keys over the network and needs no file.
 		for _, m := range b.dataMounts() {
 			mounts = append(mounts, like(m, false))
-			env = append(env, b.subPathEnv(m)...)
 		}
 	}
 	c := &Container{

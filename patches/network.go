@@ -63,7 +63,7 @@ func (b *builder) hostNetworkPossible() (string, bool) {
 			if p.Protocol == "" {
 				key = fmt.Sprintf("%d/TCP", p.ContainerPort)
 			}
-			if other, ok := seen[key]; ok && other != c.Name {
+			if other, ok := seen[key]; ok {
 				return fmt.Sprintf("containers %s and %s both declare port %s, which the node has once", other, c.Name, key), false
 			}
 			seen[key] = c.Name

@@ -36,8 +36,35 @@ func (b *builder) resources(name string, r Resources) Resources {
 		r.Limits.Memory = r.Requests.Memory
 	}
 	if b.guaranteed {
-		r.Requests = r.Limits
+		r.Requests.CPU, r.Requests.Memory = r.Limits.CPU, r.Limits.Memory
 	}
+	return r
+}
+
+// Over gives the resources with what is left open taken from the defaults. A
+// default gives way where it would contradict: a limit below the request that
+// is asked for, a request above the limit.
+func (r Resources) Over(defaults Resources) Resources {
+	fill := func(request, limit *string, defaultRequest, defaultLimit string) {
+		asked, limited := *request != "", *limit != ""
+		if !asked {
+			*request = defaultRequest
+		}
+		if !limited {
+			*limit = defaultLimit
+		}
+		if *request == "" || *limit == "" || larger(*limit, *request) == *limit {
+			return
+		}
+		if limited {
+			*request = *limit
+		} else {
+			*limit = *request
+		}
+	}
+	fill(&r.Requests.CPU, &r.Limits.CPU, defaults.Requests.CPU, defaults.Limits.CPU)
+	fill(&r.Requests.Memory, &r.Limits.Memory, defaults.Requests.Memory, defaults.Limits.Memory)
+	fill(&r.Requests.EphemeralStorage, &r.Limits.EphemeralStorage, defaults.Requests.EphemeralStorage, defaults.Limits.EphemeralStorage)
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/workload"
 )
 
 const fallbackToLogs = "FallbackToLogsOnError"
@@ -15,7 +16,6 @@ func (b *builder) cassandraRestore() {
 	setup.TerminationMessagePolicy = fallbackToLogs
 	if b.mustOwn() {
 		setup.VolumeMounts = append(setup.VolumeMounts, like(b.w.Data, false))
-		setup.Env = append(setup.Env, b.subPathEnv(b.w.Data)...)
 		setup.Env = append(setup.Env, value("STATEGRAFT_OWNER", fmt.Sprintf("%d:%d", b.w.UID, b.w.GID)))
 		setup.SecurityContext = b.owning()
 	}
@@ -37,22 +37,44 @@ func (b *builder) cassandraRestore() {
 }
 
 // restoreMatches checks that a restore container which the pod brings along is
-// the one that is asked for.
+// the one that is asked for, and that its names are free where it does not. The
+// policy in the API server asks for the same (deploy/admission).
 func (b *builder) restoreMatches() error {
 	if b.s.Restore == "" {
 		return nil
+	}
+	for _, name := range [...]string{ContainerSetup, ContainerRestore} {
+		if has(b.pod.Spec.Containers, name) {
+			return &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("annotation %s needs an init container %s, and the pod has an ordinary container of that name; remove it from the template",
+				api.AnnotationRestore, name)}
+		}
 	}
 	for i := range b.pod.Spec.InitContainers {
 		c := &b.pod.Spec.InitContainers[i]
 		if c.Name != ContainerRestore {
 			continue
 		}
-		if backup, _ := c.Variable(EnvBackup); backup != b.s.Restore {
-			return &Conflict{"bad-annotation", fmt.Sprintf("the pod already has a container %s for backup %q, but annotation %s asks for %q; remove the container from the template",
-				ContainerRestore, clip(backup), api.AnnotationRestore, b.s.Restore)}
+		if c.RestartPolicy == "Always" || !asksFor(c, b.s.Restore) {
+			return &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("the pod already has a container %s that is not for backup %q of annotation %s; remove the container from the template",
+				ContainerRestore, b.s.Restore, api.AnnotationRestore)}
 		}
 	}
 	return nil
+}
+
+// asksFor tells whether the container restores the backup: of a variable that
+// is there twice, the last counts, so all have to agree.
+func asksFor(c *workload.Container, backup string) bool {
+	found := false
+	for i := range c.Env {
+		if c.Env[i].Name == EnvBackup {
+			found = true
+			if c.Env[i].Value != backup {
+				return false
+			}
+		}
+	}
+	return found
 }
 
 // clip keeps what a user wrote from filling a message.

@@ -88,7 +88,7 @@ func (b *builder) snapshot() *Container {
 	// nodetool is told how to reach the database the way the image's own is.
 	for _, v := range c.Env {
 		if strings.HasPrefix(v.Name, "NODETOOL_") || v.Name == "CASSANDRA_HOME" || v.Name == "CASSANDRA_CONF" || v.Name == "JAVA_HOME" {
-			if copied, ok := copyEnv(v); ok {
+			if copied, ok := copyEnv(c, v); ok {
 				env = append(env, copied)
 			}
 		}
@@ -145,7 +145,6 @@ func (b *builder) medusaContainer(name string, command []string, readOnlyData bo
 	}
 	for _, m := range b.dataMounts() {
 		mounts = append(mounts, like(m, readOnlyData))
-		env = append(env, b.subPathEnv(m)...)
 	}
 	if m := b.w.Management.Certs; m.Volume != "" {
 		mounts = append(mounts, like(m, true))
@@ -175,20 +174,6 @@ func (b *builder) withConfig(mounts []VolumeMount) []VolumeMount {
 		}
 	}
 	return append(mounts, like(b.w.Config, true))
-}
-
-// subPathEnv copies the variables that a subPathExpr needs.
-func (b *builder) subPathEnv(m workload.Mount) []EnvVar {
-	var env []EnvVar
-	c := b.main()
-	for _, v := range c.Env {
-		if strings.Contains(m.SubPathExpr, "$("+v.Name+")") && v.Name != "POD_NAME" && v.Name != "POD_IP" {
-			if copied, ok := copyEnv(v); ok {
-				env = append(env, copied)
-			}
-		}
-	}
-	return env
 }
 
 func number(n int32) string { return strconv.Itoa(int(n)) }

@@ -52,19 +52,16 @@ func BenchmarkAdmission(b *testing.B) {
 	}
 }
 
-type fixedNamespaces map[string]Namespace
+// labelledNamespaces has every namespace, labelled.
+type labelledNamespaces struct{}
 
-func (f fixedNamespaces) Namespace(name string) Namespace {
-	if ns, ok := f[name]; ok {
-		return ns
-	}
-	return Namespace{Name: name, Unknown: true}
+func (labelledNamespaces) Namespace(name string) Namespace {
+	return Namespace{Name: name, Labels: map[string]string{"stategraft.io/inject": "enabled"}}
 }
 
 func benchHandler() *Handler {
 	config := DefaultConfig()
-	ns := Namespace{Name: "cassandra", Labels: map[string]string{"stategraft.io/inject": "enabled"}}
-	return &Handler{Namespaces: fixedNamespaces{"cassandra": ns}, Config: func() *Config { return config },
+	return &Handler{Namespaces: labelledNamespaces{}, Config: func() *Config { return config },
 		Log: logr.Discard(), NativeSidecars: func() bool { return true }}
 }
 
@@ -142,10 +139,15 @@ func podOf(tb testing.TB, shape string) []byte {
 	return raw
 }
 
-// reviewOf is an AdmissionReview as the API server sends it for the pod.
+// reviewOf is an AdmissionReview as an API server sent it for a pod of the shape
+// that the StatefulSet controller created (test/controlplane records them).
 func reviewOf(tb testing.TB, shape string) []byte {
 	tb.Helper()
-	return review(tb, podOf(tb, shape), admissionv1.Create)
+	text, err := os.ReadFile(filepath.Join("testdata", "reviews", shape+".json"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
 }
 
 func review(tb testing.TB, pod []byte, operation admissionv1.Operation) []byte {
@@ -170,4 +172,14 @@ func review(tb testing.TB, pod []byte, operation admissionv1.Operation) []byte {
 		tb.Fatal(err)
 	}
 	return text
+}
+
+// fixedNamespaces has some namespaces; the others are unknown.
+type fixedNamespaces map[string]Namespace
+
+func (f fixedNamespaces) Namespace(name string) Namespace {
+	if ns, ok := f[name]; ok {
+		return ns
+	}
+	return Namespace{Name: name, Unknown: true}
 }

@@ -136,7 +136,7 @@ func (c *Config) setBase() error {
 		if err != nil {
 			return fmt.Errorf("resources.%s: %w", r.name, err)
 		}
-		*r.to = checked
+		*r.to = checked.Over(*r.to)
 	}
 	c.base = s
 	return nil

@@ -1,14 +1,18 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
-	"github.com/stategraft/stategraft/patches"
-	"github.com/stategraft/stategraft/workload"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // Input is a pod to decide on, with what surrounds it.
@@ -79,7 +83,7 @@ func decide(pod *workload.Pod, r *resolved, in Input) Outcome {
 		}
 		return Outcome{Decision: stop(d, workload.ReasonBadAnnotation, text)}
 	}
-	if d.Workload.Kind == workload.KindCassandra && d.Workload.UID != workload.MedusaUID {
+	if d.Workload.Kind == workload.KindCassandra && d.Workload.UID != workload.MedusaUID && !r.imageChosen {
 		r.settings.MedusaImage = in.Config.Medusa.AnyUIDImage
 	}
 	patch, err := patches.Build(pod, d.Workload, r.settings)
@@ -148,7 +152,7 @@ func (o *Outcome) refuse(backup, bad string) {
 // it can still be seen that it asks for a restore.
 func unreadable(raw []byte, err error) Outcome {
 	d := workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonUnreadablePod,
-		Message: "the pod cannot be read: " + clipError(err)}
+		Message: "the pod cannot be read: " + fault(err)}
 	out := Outcome{Decision: d}
 	if backup, ok := restoreIn(raw); ok {
 		out.refuse(backup, "")
@@ -156,22 +160,70 @@ func unreadable(raw []byte, err error) Outcome {
 	return out
 }
 
-// restoreIn looks for the restore annotation and nothing else.
-func restoreIn(raw []byte) (string, bool) {
-	var pod struct {
-		Metadata struct {
-			Annotations map[string]json.RawMessage `json:"annotations"`
-		} `json:"metadata"`
-	}
+// restoreIn looks for the restore annotation and nothing else, in as much of
+// the document as can be read.
+func restoreIn(raw []byte) (backup string, found bool) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	// The error does not matter: what was read until then is looked at.
-	_ = json.Unmarshal(raw, &pod)
-	value, ok := pod.Metadata.Annotations[api.AnnotationRestore]
-	if !ok {
-		return "", false
+	_ = enter(decoder, func(name string) error {
+		if name != "metadata" {
+			return decoder.SkipValue()
+		}
+		return enter(decoder, func(name string) error {
+			if name != "annotations" {
+				return decoder.SkipValue()
+			}
+			return enter(decoder, func(name string) error {
+				value, err := decoder.ReadValue()
+				if name == api.AnnotationRestore {
+					found = true
+					_ = json.Unmarshal(value, &backup) // what is no string names no backup
+				}
+				return err
+			})
+		})
+	})
+	return backup, found
+}
+
+// enter hands each member's name of the object that comes next to a function
+// that reads its value. Anything but an object is skipped.
+func enter(decoder *jsontext.Decoder, member func(name string) error) error {
+	if decoder.PeekKind() != '{' {
+		return decoder.SkipValue()
 	}
-	var text string
-	_ = json.Unmarshal(value, &text)
-	return text, true
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := member(name.String()); err != nil {
+			return err
+		}
+	}
+	_, err := decoder.ReadToken()
+	return err
+}
+
+// fault says what is wrong with a document, and where, without its content: the
+// message is logged and put into events.
+func fault(err error) string {
+	var syntactic *jsontext.SyntacticError
+	var semantic *jsonv2.SemanticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
+		return fmt.Sprintf("a member appears twice in %q", short(string(syntactic.JSONPointer.Parent())))
+	case errors.As(err, &syntactic):
+		return fmt.Sprintf("it is no valid JSON after byte %d", syntactic.ByteOffset)
+	case errors.As(err, &semantic):
+		return fmt.Sprintf("%q has the wrong type", short(string(semantic.JSONPointer)))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends too early"
+	}
+	return "it is no valid JSON"
 }
 
 // clipError shortens an error that quotes its input.

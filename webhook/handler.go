@@ -126,6 +126,8 @@ func warnings(out Outcome) []string {
 		lines = append(lines[:warningsLimit-1], fmt.Sprintf("stategraft: and %d more", len(lines)-warningsLimit+1))
 	}
 	for i, line := range lines {
+		line = printable(line)
+		lines[i] = line
 		if len(line) > warningLimit {
 			cut := warningLimit - len("…")
 			for cut > 0 && line[cut]&0xC0 == 0x80 {

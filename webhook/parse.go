@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
@@ -175,11 +177,21 @@ func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
 	return a, nil
 }
 
+// printable replaces what a header and a terminal could not show.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
 // short keeps what a user wrote from filling a message, and out of it what
 // would break a line.
 func short(text string) string {
 	const limit = 64
-	text = strings.ToValidUTF8(text, "?")
+	text = printable(text[:min(len(text), 4*limit)])
 	if len(text) > limit {
 		cut := limit
 		for cut > 0 && text[cut]&0xC0 == 0x80 {

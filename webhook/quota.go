@@ -47,6 +47,9 @@ func exceeds(pod *workload.Pod, patch *patches.Patch, ns Namespace) (string, boo
 			continue
 		}
 		for name, hard := range q.Spec.Hard {
+			if who, ok := silent(patch, quotaName(name)); ok {
+				return fmt.Sprintf("ResourceQuota %s counts %s, which container %s does not say; set it in the sidecars' resources", q.Name, name, who), true
+			}
 			asked, counted := after[quotaName(name)]
 			if !counted || asked.Cmp(before[quotaName(name)]) <= 0 {
 				continue
@@ -62,6 +65,30 @@ func exceeds(pod *workload.Pod, patch *patches.Patch, ns Namespace) (string, boo
 	for i := range ns.LimitRanges {
 		if text, ok := breaks(&ns.LimitRanges[i], patch, before, after); ok {
 			return text, true
+		}
+	}
+	return "", false
+}
+
+// silent finds an injected container without a resource that a quota counts: the
+// API server demands it of every container.
+func silent(patch *patches.Patch, name corev1.ResourceName) (string, bool) {
+	kind, resourceName, _ := strings.Cut(string(name), ".")
+	switch corev1.ResourceName(resourceName) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+	default:
+		return "", false
+	}
+	for _, list := range [][]*patches.Container{patch.Init, patch.Containers} {
+		for _, c := range list {
+			n := needOfOurs(c.Resources)
+			have := n.limits
+			if kind == "requests" {
+				have = n.requests
+			}
+			if _, ok := have[resourceName]; !ok && c.Resources != (patches.Resources{}) {
+				return c.Name, true
+			}
 		}
 	}
 	return "", false
@@ -120,117 +147,6 @@ func quotaApplies(q *corev1.ResourceQuota, pod *workload.Pod) bool {
 	return true
 }
 
-// usage is what a quota counts of a pod, by the quota's long names.
-type usage map[corev1.ResourceName]resource.Quantity
-
-// need is the requests and limits of one container.
-type need struct{ requests, limits map[string]resource.Quantity }
-
-// podUsage sums a pod as the scheduler and the quota do: containers and
-// sidecars add up, of the other init containers the largest counts
-// (k8s.io/component-helpers/resource).
-func podUsage(pod *workload.Pod, patch *patches.Patch) usage {
-	if r := pod.Spec.Resources; r != nil && (len(r.Requests) > 0 || len(r.Limits) > 0) {
-		return fold(needOf(*r), usage{}, add)
-	}
-	total, largest, sidecars := usage{}, usage{}, usage{}
-	runs := func(n need, init, always bool) {
-		switch {
-		case !init:
-			fold(n, total, add)
-		case always:
-			fold(n, sidecars, add)
-			raise(largest, sidecars)
-		default:
-			alone := fold(n, copyUsage(sidecars), add)
-			raise(largest, alone)
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		runs(needOf(c.Resources), true, c.RestartPolicy == "Always")
-	}
-	for i := range pod.Spec.Containers {
-		runs(needOf(pod.Spec.Containers[i].Resources), false, false)
-	}
-	if patch != nil {
-		for i := range patch.Init {
-			runs(needOfOurs(patch.Init[i].Resources), true, patch.Init[i].RestartPolicy == "Always")
-		}
-		for i := range patch.Containers {
-			runs(needOfOurs(patch.Containers[i].Resources), false, false)
-		}
-	}
-	for name, q := range sidecars {
-		sum := total[name]
-		sum.Add(q)
-		total[name] = sum
-	}
-	raise(total, largest)
-	return total
-}
-
-func needOf(r workload.Resources) need {
-	n := need{map[string]resource.Quantity{}, map[string]resource.Quantity{}}
-	for name, text := range r.Limits {
-		if q, err := resource.ParseQuantity(string(text)); err == nil {
-			n.limits[name] = q
-			n.requests[name] = q // a request that is left out is the limit
-		}
-	}
-	for name, text := range r.Requests {
-		if q, err := resource.ParseQuantity(string(text)); err == nil {
-			n.requests[name] = q
-		}
-	}
-	return n
-}
-
-func needOfOurs(r patches.Resources) need {
-	asMap := func(a patches.Amounts) map[string]workload.Quantity {
-		out := map[string]workload.Quantity{}
-		for name, text := range map[string]string{"cpu": a.CPU, "memory": a.Memory, "ephemeral-storage": a.EphemeralStorage} {
-			if text != "" {
-				out[name] = workload.Quantity(text)
-			}
-		}
-		return out
-	}
-	return needOf(workload.Resources{Requests: asMap(r.Requests), Limits: asMap(r.Limits)})
-}
-
-func add(a *resource.Quantity, b resource.Quantity) { a.Add(b) }
-
-func fold(n need, into usage, op func(*resource.Quantity, resource.Quantity)) usage {
-	for name, q := range n.requests {
-		key := corev1.ResourceName("requests." + name)
-		sum := into[key].DeepCopy()
-		op(&sum, q)
-		into[key] = sum
-	}
-	for name, q := range n.limits {
-		key := corev1.ResourceName("limits." + name)
-		sum := into[key].DeepCopy()
-		op(&sum, q)
-		into[key] = sum
-	}
-	return into
-}
-
-func raise(to, by usage) {
-	for name, q := range by {
-		if have, ok := to[name]; !ok || q.Cmp(have) > 0 {
-			to[name] = q.DeepCopy()
-		}
-	}
-}
-
-func copyUsage(u usage) usage {
-	out := usage{}
-	raise(out, u)
-	return out
-}
-
 // breaks tells whether a LimitRange refuses an injected container, or the pod
 // only because of them (k8s.io/kubernetes/plugin/pkg/admission/limitranger).
 func breaks(lr *corev1.LimitRange, patch *patches.Patch, before, after usage) (string, bool) {
@@ -253,18 +169,6 @@ func breaks(lr *corev1.LimitRange, patch *patches.Patch, before, after usage) (s
 		}
 	}
 	return "", false
-}
-
-func (u usage) need() need {
-	n := need{map[string]resource.Quantity{}, map[string]resource.Quantity{}}
-	for name, q := range u {
-		if key, ok := strings.CutPrefix(string(name), "requests."); ok {
-			n.requests[key] = q
-		} else if key, ok := strings.CutPrefix(string(name), "limits."); ok {
-			n.limits[key] = q
-		}
-	}
-	return n
 }
 
 // outside compares with a LimitRange's item. A missing limit counts where the

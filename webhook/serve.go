@@ -57,8 +57,10 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in admissionReview
-	if err := jsonv2.Unmarshal(body, &in); err != nil {
-		f.fail(w, http.StatusBadRequest, fmt.Errorf("this is no AdmissionReview: %w", err))
+	// The pod is read strictly later, where a fault in it does not cost it its restore.
+	lenient := jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := jsonv2.Unmarshal(body, &in, lenient); err != nil {
+		f.fail(w, http.StatusBadRequest, fmt.Errorf("this is no AdmissionReview: %s", fault(err)))
 		return
 	}
 	if err := in.check(); err != nil {

@@ -22,6 +22,7 @@ type resolved struct {
 	problems []problem
 	warnings []string
 
+	imageChosen  bool // the pod or its namespace names Medusa's image
 	restoreAsked bool // by the pod or its namespace, well or badly
 	restoreOwn   bool // by the pod itself
 }
@@ -51,6 +52,9 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
 	_, r.restoreOwn = pod.Metadata.Annotations[api.AnnotationRestore]
 	_, inherited := ns.Annotations[api.AnnotationRestore]
 	r.restoreAsked = r.restoreOwn || inherited
+	_, own := pod.Metadata.Annotations[api.AnnotationMedusaImage]
+	_, shared := ns.Annotations[api.AnnotationMedusaImage]
+	r.imageChosen = own || shared
 	r.hints.NamespaceLabelled = ns.Labelled()
 	r.hints.AnyUID = config.Medusa.AnyUIDImage != ""
 	r.settings.PodSecurity = ns.PodSecurity()
@@ -109,8 +113,9 @@ func (r *resolved) set(key, text string) (err error) {
 	case api.AnnotationAgentImage:
 		s.AgentImage, err = image(text)
 	case api.AnnotationSidecarResources:
-		s.Resources.Medusa, err = resources(text)
-		s.Resources.Anna = s.Resources.Medusa
+		var given patches.Resources
+		given, err = resources(text)
+		s.Resources.Medusa, s.Resources.Anna = given.Over(s.Resources.Medusa), given.Over(s.Resources.Anna)
 	case api.AnnotationGRPCPort:
 		s.GRPCPort, err = port(text)
 	default:

@@ -29,12 +29,14 @@ func unknown(warnings []string, what, where string, have map[string]string, know
 		}
 	}
 	sort.Strings(keys)
-	for _, key := range keys {
+	for i, key := range keys {
 		switch {
 		case slices.Contains(elsewhere, key) && what == "annotation":
 			warnings = append(warnings, fmt.Sprintf("%s of %s is read as a label, not as an annotation", key, where))
 		case slices.Contains(elsewhere, key):
 			warnings = append(warnings, fmt.Sprintf("%s of %s is read as an annotation, not as a label", key, where))
+		case i >= warningsLimit: // only counted
+			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known", what, short(key), where))
 		default:
 			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known; did you mean %s?", what, short(key), where, nearest(key, known)))
 		}
@@ -44,6 +46,8 @@ func unknown(warnings []string, what, where string, have map[string]string, know
 
 // nearest gives the known key with the smallest edit distance.
 func nearest(key string, known []string) string {
+	const limit = 100 // no key is as long; the distance takes the product of the lengths
+	key = key[:min(len(key), limit)]
 	found, least := "", 1<<30
 	for _, candidate := range known {
 		if d := distance(key, candidate); d < least {
@@ -53,7 +57,7 @@ func nearest(key string, known []string) string {
 	return found
 }
 
-// distance is the Levenshtein distance. A key of Kubernetes is short.
+// distance is the Levenshtein distance.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

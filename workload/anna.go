@@ -8,10 +8,16 @@ var serverTypes = map[string]Role{
 	"memory": RoleMemory, "ebs": RoleDisk, "r": RoleRouting, "mn": RoleMonitoring, "b": RoleBenchmark,
 }
 
-// annaPrograms are the binaries that those roles run.
-var annaPrograms = map[string]Role{
-	"anna-kvs": RoleMemory, "anna-route": RoleRouting, "anna-monitor": RoleMonitoring, "anna-bench": RoleBenchmark,
-}
+// annaPrograms are the binaries that those roles run; anna-kvs runs two of them.
+var annaPrograms = []struct {
+	name string
+	role Role
+}{{"anna-kvs", ""}, {"anna-route", RoleRouting}, {"anna-monitor", RoleMonitoring}, {"anna-bench", RoleBenchmark}}
+
+var cloudburstPrograms = []struct {
+	name string
+	role Role
+}{{"start-cloudburst.sh", ""}, {"executor/server.py", RoleExecutor}, {"scheduler/server.py", RoleScheduler}}
 
 // annaCandidate weighs what a container has of a process of the Anna KVS.
 func annaCandidate(pod *Pod, index int) (candidate, Role) {
@@ -34,11 +40,11 @@ func annaCandidate(pod *Pod, index int) (candidate, Role) {
 			role = typed
 		}
 	}
-	for name, runs := range annaPrograms {
-		if containsProgram(c, name) {
-			found.add(4, true, "runs "+name)
-			if runs != RoleMemory {
-				role = runs
+	for _, program := range annaPrograms {
+		if containsProgram(c, program.name) {
+			found.add(4, true, "runs "+program.name)
+			if program.role != "" {
+				role = program.role
 			}
 		}
 	}
@@ -72,10 +78,12 @@ func cloudburstCandidate(pod *Pod, index int) (candidate, Role) {
 		found.add(2, found.score > 0, "ROLE="+value)
 		role = Role(value)
 	}
-	for name, runs := range map[string]Role{"executor/server.py": RoleExecutor, "scheduler/server.py": RoleScheduler, "start-cloudburst.sh": role} {
-		if containsProgram(c, name) {
-			found.add(3, found.score > 0, "runs "+name)
-			role = runs
+	for _, program := range cloudburstPrograms {
+		if containsProgram(c, program.name) {
+			found.add(3, found.score > 0, "runs "+program.name)
+			if program.role != "" {
+				role = program.role
+			}
 		}
 	}
 	if declaresEnv(c, "SCHED_IPS", "ROUTE_ADDR", "THREAD_ID", "FUNCTION_ADDR") {
@@ -135,11 +143,10 @@ func describeAnna(pod *Pod, index int, role Role, hints Hints) Workload {
 		}
 		w.Extra = append(w.Extra, mount)
 	}
-	switch len(w.Extra) {
-	case 0:
-	case 1:
-		w.Data, w.DataDir, w.Extra = w.Extra[0], w.Extra[0].Path, nil
-	default: // upstream's DaemonSet has one disk a thread, none of them the data volume
+	switch {
+	case len(w.Extra) == 1 || len(w.Extra) > 1 && hints.DataVolume != "":
+		w.Data, w.DataDir, w.Extra = w.Extra[0], w.Extra[0].Path, w.Extra[1:]
+	case len(w.Extra) > 1: // upstream's DaemonSet has one disk a thread, none of them the data volume
 		w.DataDir = "/ebs"
 	}
 	return w

@@ -10,50 +10,58 @@ import (
 // feasible checks that a backup of the recognised workload can work: that the
 // data can be shared, found again and read.
 func feasible(pod *Pod, w Workload, hints Hints) Decision {
-	stop := func(reason Reason, message string) Decision {
-		return Decision{Verdict: Skip, Reason: reason, Message: message, Workload: w}
+	d := Decision{Verdict: Skip, Workload: w}
+	if d.Reason, d.Message = obstacle(pod, w, hints); d.Reason != "" {
+		return d
 	}
-	if policy := pod.Spec.RestartPolicy; policy != "" && policy != "Always" {
-		return stop(ReasonRunsToCompletion, fmt.Sprintf("the pod's restartPolicy is %s: it ends, and a sidecar would keep it running", short(policy)))
-	}
-	if hints.DataVolume != "" && w.Data.Volume == "" && w.Kind != KindCloudburst {
-		return stop(ReasonBadAnnotation, fmt.Sprintf("annotation %s names %q, which is no writable volume that container %s mounts",
-			api.AnnotationDataVolume, short(hints.DataVolume), w.Container))
-	}
-	d := Decision{Verdict: Inject, Workload: w}
+	d.Verdict = Inject
 	switch w.Kind {
 	case KindCassandra:
-		if d, ok := cassandraFeasible(pod, w, hints, stop); !ok {
-			return d
-		}
 		d.Message = fmt.Sprintf("Cassandra in container %s, data on volume %s at %s, snapshots by %s",
 			w.Container, w.Data.Volume, w.Data.Path, w.Snapshot)
 		d.Warnings = cassandraWarnings(pod, w)
 	case KindAnna:
 		d.Message = fmt.Sprintf("Anna (%s) in container %s", w.Role, w.Container)
-		if _, stable := stableIdentity(pod); !stable && w.Role.HoldsData() {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("the pod's name changes with every pod, so its backups do; name the node to restore in %s", api.AnnotationRestoreSource))
-		}
-		if w.Role == RoleDisk && w.DataDir == "" {
-			d.Warnings = append(d.Warnings, "the disk tier's directory /ebs is on no volume")
-		}
+		d.Warnings = annaWarnings(pod, w)
 	case KindCloudburst:
 		d.Message = fmt.Sprintf("Cloudburst (%s)", w.Role)
 	}
 	return d
 }
 
-func cassandraFeasible(pod *Pod, w Workload, hints Hints, stop func(Reason, string) Decision) (Decision, bool) {
+// obstacle gives the first reason why a backup could not work.
+func obstacle(pod *Pod, w Workload, hints Hints) (Reason, string) {
+	if policy := pod.Spec.RestartPolicy; policy != "" && policy != "Always" {
+		return ReasonRunsToCompletion, fmt.Sprintf("the pod's restartPolicy is %s: it ends, and a sidecar would keep it running", short(policy))
+	}
+	if hints.DataVolume != "" && w.Data.Volume == "" && w.Kind != KindCloudburst {
+		return ReasonBadAnnotation, fmt.Sprintf("annotation %s names %q, which is no writable volume that container %s mounts",
+			api.AnnotationDataVolume, short(hints.DataVolume), w.Container)
+	}
+	if w.Kind != KindCassandra {
+		return "", ""
+	}
 	if w.Data.Volume == "" {
-		return stop(ReasonDataNotOnVolume, dataNotOnVolume(pod, w)), false
+		return ReasonDataNotOnVolume, dataNotOnVolume(pod, w)
 	}
 	if owner, stable := stableIdentity(pod); !stable {
-		return stop(ReasonNoStableIdentity, fmt.Sprintf("%s: the pod's name is new each time, so its backup could not be found again; run it as a StatefulSet", owner)), false
+		return ReasonNoStableIdentity, fmt.Sprintf("%s: the pod's name is new each time, so its backup could not be found again; run it as a StatefulSet", owner)
 	}
 	if w.UID != MedusaUID && !hints.AnyUID {
-		return stop(ReasonUnsupportedUID, fmt.Sprintf("the database runs as user %d, and Medusa's image only as %d; set medusa.anyUIDImage in the configuration to one that runs as any user", w.UID, MedusaUID)), false
+		return ReasonUnsupportedUID, fmt.Sprintf("the database runs as user %d, and Medusa's image only as %d; set medusa.anyUIDImage in the configuration to one that runs as any user", w.UID, MedusaUID)
 	}
-	return Decision{}, true
+	return "", ""
+}
+
+func annaWarnings(pod *Pod, w Workload) []string {
+	var warnings []string
+	if _, stable := stableIdentity(pod); !stable && w.Role.HoldsData() {
+		warnings = append(warnings, "the pod's name changes with every pod, so its backups do; name the node to restore in "+api.AnnotationRestoreSource)
+	}
+	if w.Role == RoleDisk && w.DataDir == "" {
+		warnings = append(warnings, "the disk tier's directory /ebs is on no volume")
+	}
+	return warnings
 }
 
 func dataNotOnVolume(pod *Pod, w Workload) string {
@@ -112,16 +120,20 @@ func cassandraWarnings(pod *Pod, w Workload) []string {
 	if image.within("google-samples") {
 		warnings = append(warnings, fmt.Sprintf("the image's own user may not be %d: Medusa may be unable to read the data", MedusaUID))
 	}
-	if w.Data.Path != "/" && w.DataDir == w.Data.Path {
+	if w.DataDir == w.Data.Path && !w.ownCommitlog() {
 		warnings = append(warnings, fmt.Sprintf("only %s is on a volume: the commit log is not", w.Data.Path))
-		for _, extra := range w.Extra {
-			if extra.Path == w.Commitlog {
-				warnings = warnings[:len(warnings)-1]
-				break
-			}
-		}
 	}
 	return warnings
+}
+
+// ownCommitlog tells whether the commit log is on a volume of its own.
+func (w *Workload) ownCommitlog() bool {
+	for _, extra := range w.Extra {
+		if extra.Path == w.Commitlog {
+			return true
+		}
+	}
+	return false
 }
 
 // otherBackup finds a container that already backs the database up: Medusa,

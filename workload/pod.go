@@ -30,6 +30,17 @@ type Metadata struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
 	Owners       []Owner           `json:"ownerReferences"`
+
+	present bool
+}
+
+// UnmarshalJSONFrom remembers that the document has metadata at all.
+func (m *Metadata) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	type plain Metadata
+	object := dec.PeekKind() == '{'
+	err := json.UnmarshalDecode(dec, (*plain)(m))
+	m.present = object
+	return err
 }
 
 // Owner is the part of metav1.OwnerReference that is read.
@@ -244,8 +255,7 @@ func (c *Container) Variable(name string) (string, bool) {
 // HasMetadata tells whether the document has metadata that can be added to. The
 // API server always sends some; a document without any is somebody's test.
 func (p *Pod) HasMetadata() bool {
-	m := &p.Metadata
-	return m.Name != "" || m.GenerateName != "" || m.Namespace != "" || m.Labels != nil || m.Annotations != nil || m.Owners != nil
+	return p.Metadata.present
 }
 
 // Volume finds a volume by name. For a volume that a claim template will give

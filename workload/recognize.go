@@ -30,8 +30,7 @@ func Recognize(pod *Pod, hints Hints) Decision {
 	}
 	if other, ok := otherBackup(pod, w); ok {
 		return skip(ReasonAlreadyHasBackup, fmt.Sprintf(
-			"container %s already backs this pod up (%s); label the pod %s: %s to silence this, or take it out to have Stategraft instead",
-			other, "Medusa", api.LabelInject, api.InjectDisabled))
+			"container %s of this pod is Medusa already; take it out to have Stategraft instead", other))
 	}
 	return feasible(pod, w, hints)
 }
@@ -82,11 +81,32 @@ func identify(pod *Pod, hints Hints) (Workload, Decision, bool) {
 	}
 	switch kind {
 	case KindCassandra:
-		return chooseCassandra(pod, cassandra, hints, forced != KindNone)
+		winner, d, ok := cassandra.choose(pod, kind, forced == kind)
+		if !ok {
+			return Workload{}, d, false
+		}
+		w := describeCassandra(pod, winner.index, hints)
+		w.Evidence = winner.facts
+		return w, Decision{}, true
 	case KindAnna:
-		return chooseAnna(pod, anna, hints, forced != KindNone)
+		winner, d, ok := anna.choose(pod, kind, forced == kind)
+		if !ok {
+			return Workload{}, d, false
+		}
+		w := describeAnna(pod, winner.index, anna.roleOf(winner), hints)
+		w.Evidence = winner.facts
+		return w, Decision{}, true
 	case KindCloudburst:
-		return chooseCloudburst(pod, cloudburst, forced != KindNone)
+		found, role := cloudburst.good()
+		if len(found) == 0 { // the label says so, and nothing else does
+			found, role = cloudburst.candidates, RoleExecutor
+		}
+		if len(found) == 0 {
+			break
+		}
+		w := describeCloudburst(pod, found, role)
+		w.Evidence = found[0].facts
+		return w, Decision{}, true
 	}
 	return Workload{}, skip(ReasonNotADatabase, notADatabase(pod, cassandra)), false
 }
@@ -157,55 +177,29 @@ func likeliest(pod *Pod, cassandra, anna, cloudburst scored) Kind {
 	return KindNone
 }
 
-func chooseCassandra(pod *Pod, s scored, hints Hints, forced bool) (Workload, Decision, bool) {
+// choose gives the container that is the database. forced says that a label
+// named the kind: then weak evidence is enough, if it is for one container only.
+func (s scored) choose(pod *Pod, kind Kind, forced bool) (candidate, Decision, bool) {
 	winner, tie := best(s.candidates)
-	if forced && !tie && winner.score == 0 && len(s.candidates) > 1 {
+	if forced && winner.score == 0 && len(s.candidates) > 1 {
 		tie = true
 	}
-	if tie || winner.index < 0 {
-		d := skip(ReasonAmbiguousContainer, fmt.Sprintf("more than one container may be the database (%s); name it in annotation %s",
-			containerNames(pod), api.AnnotationContainer))
-		d.Workload = Workload{Kind: KindCassandra, Index: -1, Before: -1}
-		return Workload{}, d, false
+	if !tie && winner.index >= 0 {
+		return winner, Decision{}, true
 	}
-	w := describeCassandra(pod, winner.index, hints)
-	w.Evidence = winner.facts
-	return w, Decision{}, true
+	d := skip(ReasonAmbiguousContainer, fmt.Sprintf("more than one container may be %s (%s); name the database's in annotation %s",
+		kind, containerNames(pod), api.AnnotationContainer))
+	d.Workload = Workload{Kind: kind, Index: -1, Before: -1}
+	return winner, d, false
 }
 
-func chooseAnna(pod *Pod, s scored, hints Hints, forced bool) (Workload, Decision, bool) {
-	winner, tie := best(s.candidates)
-	if forced && !tie && winner.score == 0 && len(s.candidates) > 1 {
-		tie = true
-	}
-	if tie || winner.index < 0 {
-		d := skip(ReasonAmbiguousContainer, fmt.Sprintf("more than one container may be Anna (%s); name it in annotation %s",
-			containerNames(pod), api.AnnotationContainer))
-		d.Workload = Workload{Kind: KindAnna, Index: -1, Before: -1}
-		return Workload{}, d, false
-	}
-	role := RoleMemory
+func (s scored) roleOf(winner candidate) Role {
 	for i, c := range s.candidates {
 		if c.index == winner.index {
-			role = s.roles[i]
+			return s.roles[i]
 		}
 	}
-	w := describeAnna(pod, winner.index, role, hints)
-	w.Evidence = winner.facts
-	return w, Decision{}, true
-}
-
-func chooseCloudburst(pod *Pod, s scored, forced bool) (Workload, Decision, bool) {
-	found, role := s.good()
-	if len(found) == 0 && forced && len(s.candidates) > 0 {
-		found, role = s.candidates, RoleExecutor
-	}
-	if len(found) == 0 {
-		return Workload{}, skip(ReasonNotADatabase, "the pod has no container"), false
-	}
-	w := describeCloudburst(pod, found, role)
-	w.Evidence = found[0].facts
-	return w, Decision{}, true
+	return RoleMemory
 }
 
 // notADatabase explains the nearest miss.

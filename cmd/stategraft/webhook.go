@@ -105,6 +105,8 @@ func serve(ctx context.Context, f webhookFlags) error {
 		Namespaces: namespaces, Config: configuration.Config, Log: log.WithName("admission"), NativeSidecars: version.Native,
 		Events: webhook.Recorder{EventRecorder: mgr.GetEventRecorder("stategraft")},
 	})
+	// The manager runs the server only once it has been asked for it.
+	server = mgr.GetWebhookServer()
 	server.Register(webhook.Path, handler)
 	for _, runnable := range []manager.Runnable{configuration, version} {
 		if err := mgr.Add(runnable); err != nil {

@@ -172,13 +172,14 @@ func (d *Document) locate() error {
 	if at, ok := templates[d.Kind]; ok {
 		d.Prefix = at
 	}
-	if _, ok := at(d.JSON, d.Prefix); ok {
+	known := slices.Contains([]string{"StatefulSet", "Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "PodTemplate"}, d.Kind)
+	if _, ok := at(d.JSON, d.Prefix+"/spec/containers"); ok || known {
+		if _, ok := at(d.JSON, d.Prefix); !ok {
+			return &InputError{d.File, d.Index, field(d.Prefix), fmt.Sprintf("the %s has no pod template", d.Kind)}
+		}
 		return d.hasContainers()
 	}
-	if slices.Contains([]string{"StatefulSet", "Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob"}, d.Kind) {
-		return &InputError{d.File, d.Index, field(d.Prefix), fmt.Sprintf("the %s has no pod template", d.Kind)}
-	}
-	d.Prefix, d.Other = "", true
+	d.Prefix, d.Other = "", true // many kinds have a template of something else
 	return nil
 }
 

@@ -54,7 +54,7 @@ func Decide(d Document, options Options) (Result, error) {
 	result.Outcome = webhook.Decide(webhook.Input{Pod: pod, Claims: claims, Namespace: options.Namespace,
 		Config: options.Config, NativeSidecars: true})
 	if result.Patch != nil {
-		if _, ok := at(edited.JSON, d.Prefix+"/metadata"); !ok {
+		if raw, ok := at(edited.JSON, d.Prefix+"/metadata"); !ok || string(raw) == "null" {
 			result.Operations = append(result.Operations, ops.Operation{Operation: "add", Path: d.Prefix + "/metadata", Value: map[string]any{}})
 		}
 		for _, op := range result.Patch.Operations {

@@ -1,0 +1,93 @@
+# Everything here needs Go and git, and nothing else. The first `make demo` or
+# `make test` on a machine builds a Kubernetes control plane from its Go modules,
+# which takes 10 to 20 minutes on two cores and is kept in the user's cache
+# folder.
+
+SHELL := /bin/sh
+GO ?= go
+RIG := $(GO) run ./test/cluster/cmd/rig
+
+# The versions of the tools of `make lint` and `make vuln`.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+BENCHTIME ?= 1s
+BENCHCOUNT ?= 5
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## show it: StatefulSets on a real control plane, and what their pods get
+	@$(GO) run ./test/demo
+
+.PHONY: build
+build: ## build the programs into bin
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+.PHONY: rig
+rig: ## build the control plane's programs, unless they are there
+	@$(RIG) build
+
+.PHONY: test
+test: check rig ## all tests: formatting, vet, unit, golden, control plane
+	STATEGRAFT_RIG=1 $(GO) test -count=1 -timeout 30m ./...
+
+.PHONY: unit
+unit: ## the tests that start nothing, with the race detector where there is a C compiler
+	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then race=-race; fi; \
+	echo "$(GO) test $$race ./..."; $(GO) test $$race ./...
+
+.PHONY: check
+check: ## gofmt, go vet, and that go.mod is tidy
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+
+.PHONY: lint
+lint: check ## check, and staticcheck
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: vuln
+vuln: ## known vulnerabilities; asks the Go vulnerability database
+	$(GO) run $(GOVULNCHECK) ./...
+
+.PHONY: bench
+bench: ## how long an admission takes: ours, an empty handler, a diffing one
+	$(GO) test ./webhook -run '^$$' -bench Admission -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	@for dir in $$($(GO) list -f '{{.Dir}}' ./...); do \
+		for target in $$(grep -hs '^func Fuzz' "$$dir"/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "$$target for $(FUZZTIME)"; \
+			$(GO) test "$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
+	done
+
+.PHONY: show-webhook
+show-webhook: rig ## what the webhook has to show, a line each: pass or fail, figure
+	@$(GO) run ./test/show
+
+.PHONY: update-golden
+update-golden: ## write the golden results anew, to be read in the diff
+	$(GO) test ./cmd/kubectl-stategraft -run Golden -update
+
+.PHONY: update-reviews
+update-reviews: rig ## record anew the requests that the benchmark runs on
+	STATEGRAFT_RIG=1 UPDATE_REVIEWS=1 $(GO) test -count=1 ./test/controlplane -run TestCaptureReviews -v
+
+.PHONY: tidy
+tidy: ## format, and tidy go.mod
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+	$(GO) mod tidy
+
+.PHONY: clean
+clean: ## remove what was built here; the control plane stays cached
+	rm -rf bin
+	find . -name '*.test' -type f -delete

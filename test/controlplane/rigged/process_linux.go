@@ -1,0 +1,9 @@
+package rigged
+
+import "syscall"
+
+// childAttributes put the webhook into a process group of its own, so that an
+// interrupt at the terminal leaves stopping it to us, and end it with us.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

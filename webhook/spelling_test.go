@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+func TestMisspelt(t *testing.T) {
+	for _, c := range []struct {
+		what       string
+		pod, ns    map[string]string
+		labels     map[string]string
+		nsLabels   map[string]string
+		want, deny string
+	}{
+		{what: "typo", pod: map[string]string{"stategraft.io/restor": "b"}, want: "annotation stategraft.io/restor of the pod is not known; did you mean stategraft.io/restore?"},
+		{what: "plural", pod: map[string]string{"stategraft.io/medusa-configs": "b"}, want: "did you mean stategraft.io/medusa-config?"},
+		{what: "case", pod: map[string]string{"stategraft.io/Host-Network": "true"}, want: "did you mean stategraft.io/host-network?"},
+		{what: "namespace", ns: map[string]string{"stategraft.io/spred": "host"}, want: "annotation stategraft.io/spred of the namespace is not known; did you mean stategraft.io/spread?"},
+		{what: "label typo", labels: map[string]string{"stategraft.io/workloads": "anna"}, want: "label stategraft.io/workloads of the pod is not known; did you mean stategraft.io/workload?"},
+		{what: "namespace label", nsLabels: map[string]string{"stategraft.io/injected": "x", "stategraft.io/injection": "x"}, want: "label stategraft.io/injection of the namespace"},
+		{what: "label as annotation", pod: map[string]string{"stategraft.io/inject": "disabled"}, want: "stategraft.io/inject of the pod is read as a label, not as an annotation"},
+		{what: "annotation as label", labels: map[string]string{"stategraft.io/restore": "b"}, want: "stategraft.io/restore of the pod is read as an annotation, not as a label"},
+		{what: "others are none of ours", pod: map[string]string{"stategraft.example/restor": "b", "stategraft.io.evil/restor": "b", "restore": "b"}, deny: "restor"},
+		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
+	} {
+		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)
+		ns := labelled()
+		ns.Annotations = c.ns
+		for key, value := range c.nsLabels {
+			ns.Labels[key] = value
+		}
+		out := Decide(Input{Pod: raw, Namespace: ns, Config: DefaultConfig()})
+		text := strings.Join(out.Warnings, "\n")
+		if c.want != "" && !strings.Contains(text, c.want) || c.deny != "" && strings.Contains(text, c.deny) {
+			t.Errorf("%s: warnings %q", c.what, out.Warnings)
+		}
+		if out.Verdict != "inject" {
+			t.Errorf("%s: a misspelt key has the pod %s (%s)", c.what, out.Verdict, out.Reason)
+		}
+	}
+}
+
+// Nothing but the pod's size, which the API server limits to some megabytes
+// before it calls us, limits its keys: they are validated later. The API server
+// waits for seconds, and all of its requests wait with us.
+func TestMisspeltIsQuick(t *testing.T) {
+	long := map[string]string{"stategraft.io/" + strings.Repeat("x", 1<<20): ""}
+	many := map[string]string{}
+	for i := range 20000 {
+		many[fmt.Sprintf("stategraft.io/restore-some-backup-or-other-%d", i)] = ""
+	}
+	for name, annotations := range map[string]map[string]string{"long key": long, "many keys": many} {
+		raw := annotated(t, cassandraPod, annotations)
+		start := time.Now()
+		out := decideOn(raw)
+		if took := time.Since(start); took > 200*time.Millisecond {
+			t.Errorf("%s (%d bytes): %s", name, len(raw), took)
+		}
+		checkWarnings(t, answer(out).Warnings)
+	}
+}
+
+// The known keys are what the contract says, and none is another's typo.
+func TestKnownKeys(t *testing.T) {
+	for _, key := range api.Annotations {
+		if nearest(key, api.Annotations) != key {
+			t.Errorf("%s is nearest to %s", key, nearest(key, api.Annotations))
+		}
+	}
+}
