@@ -63,12 +63,7 @@ bench: ## how long an admission takes: ours, an empty handler, a diffing one
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
-	@for dir in $$($(GO) list -f '{{.Dir}}' ./...); do \
-		for target in $$(grep -hs '^func Fuzz' "$$dir"/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
-			echo "$$target for $(FUZZTIME)"; \
-			$(GO) test "$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
-		done; \
-	done
+	@$(GO) run ./test/show -only Fuzz -fuzztime $(FUZZTIME)
 
 .PHONY: show-webhook
 show-webhook: rig ## what the webhook has to show, a line each: pass or fail, figure

@@ -37,7 +37,7 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	case workload.KindCassandra:
 		b.cassandra()
 	case workload.KindAnna, workload.KindCloudburst:
-		if s.Restore != "" && (!w.Role.HoldsData() || w.Kind == workload.KindCloudburst) {
+		if s.Restore != "" && !w.HoldsData() {
 			return nil, &Conflict{workload.ReasonNothingToRestore, fmt.Sprintf(
 				"%s (%s) keeps no data, so there is nothing to restore; take annotation %s off", w.Kind, w.Role, api.AnnotationRestore)}
 		}

@@ -10,7 +10,7 @@ import ()
 func (b *builder) kvs() {
 	b.volume(emptyVolume(VolumeShared))
 	b.volume(emptyVolume(VolumeTmp))
-	if b.s.StorageSecret != "" && b.w.Role.HoldsData() {
+	if b.s.StorageSecret != "" && b.w.HoldsData() {
 		b.volume(secretVolume(VolumeStorage, b.s.StorageSecret))
 	}
 	setup := b.kvsContainer(ContainerSetup, []string{AgentInImage, "anna", "setup"})
@@ -50,7 +50,7 @@ func (b *builder) kvsContainer(name string, command []string) *Container {
 	if b.s.ConfigMap != "" {
 		mounts = append(mounts, readOnly(VolumeConfig, DirConfig))
 	}
-	if b.s.StorageSecret != "" && b.w.Role.HoldsData() {
+	if b.s.StorageSecret != "" && b.w.HoldsData() {
 		mounts = append(mounts, readOnly(VolumeStorage, DirStorage))
 	}
 	if name != ContainerAgent {

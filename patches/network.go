@@ -36,7 +36,7 @@ func (b *builder) network() {
 		b.add("/spec/dnsPolicy", clusterFirstWithHostNet)
 	case clusterFirstWithHostNet:
 	default:
-		b.warn(fmt.Sprintf("dnsPolicy %s is left as it is: Services may not be found from the host network", clip(b.pod.Spec.DNSPolicy)))
+		b.warn(fmt.Sprintf("dnsPolicy %s is left as it is: Services may not be found from the host network", workload.Short(b.pod.Spec.DNSPolicy)))
 	}
 	for i := range b.pod.Spec.Containers {
 		b.hostPorts(i)

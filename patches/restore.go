@@ -76,11 +76,3 @@ func asksFor(c *workload.Container, backup string) bool {
 	}
 	return found
 }
-
-// clip keeps what a user wrote from filling a message.
-func clip(text string) string {
-	if len(text) > 64 {
-		return text[:64] + "…"
-	}
-	return text
-}

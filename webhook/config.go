@@ -72,14 +72,14 @@ func ParseConfig(text []byte) (*Config, error) {
 	}
 	if config.APIVersion != ConfigVersion || config.Kind != ConfigKind {
 		return nil, fmt.Errorf("the configuration is apiVersion %q, kind %q; it has to be %s, %s",
-			short(config.APIVersion), short(config.Kind), ConfigVersion, ConfigKind)
+			workload.Short(config.APIVersion), workload.Short(config.Kind), ConfigVersion, ConfigKind)
 	}
 	switch config.NativeSidecars {
 	case "":
 		config.NativeSidecars = "auto"
 	case "auto", "always", "never":
 	default:
-		return nil, fmt.Errorf("nativeSidecars is %q; it takes auto, always or never", short(config.NativeSidecars))
+		return nil, fmt.Errorf("nativeSidecars is %q; it takes auto, always or never", workload.Short(config.NativeSidecars))
 	}
 	if config.Medusa.AnyUIDImage != "" {
 		if _, err := image(config.Medusa.AnyUIDImage); err != nil {
@@ -103,7 +103,7 @@ func (c *Config) setDefaults() error {
 	for name, value := range c.Annotations {
 		key := api.Group + "/" + name
 		if !slices.Contains(api.Annotations, key) {
-			return fmt.Errorf("annotations: %q is not known; did you mean %q?", short(name), nearest(key, api.Annotations)[len(api.Group)+1:])
+			return fmt.Errorf("annotations: %q is not known; did you mean %q?", workload.Short(name), nearest(key, api.Annotations)[len(api.Group)+1:])
 		}
 		if slices.Contains(perPod, key) {
 			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a pod", name)

@@ -86,6 +86,9 @@ func decide(pod *workload.Pod, r *resolved, in Input) Outcome {
 	if d.Workload.Kind == workload.KindCassandra && d.Workload.UID != workload.MedusaUID && !r.imageChosen {
 		r.settings.MedusaImage = in.Config.Medusa.AnyUIDImage
 	}
+	if !r.restoreOwn && !d.Workload.HoldsData() {
+		r.settings.Restore = "" // the namespace's restore is for those that have something to restore
+	}
 	patch, err := patches.Build(pod, d.Workload, r.settings)
 	if err != nil {
 		var conflict *patches.Conflict
@@ -144,7 +147,7 @@ func (o *Outcome) refuse(backup, bad string) {
 		o.Reason, o.Message = workload.ReasonBadAnnotation, bad
 		return
 	}
-	o.Message = fmt.Sprintf("backup %q cannot be restored before this pod starts: %s", short(backup), o.Message)
+	o.Message = fmt.Sprintf("backup %q cannot be restored before this pod starts: %s", workload.Short(backup), o.Message)
 }
 
 // unreadable answers for a pod that cannot be decoded. The API server decoded
@@ -215,22 +218,13 @@ func fault(err error) string {
 	var semantic *jsonv2.SemanticError
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
-		return fmt.Sprintf("a member appears twice in %q", short(string(syntactic.JSONPointer.Parent())))
+		return fmt.Sprintf("a member appears twice in %q", workload.Short(string(syntactic.JSONPointer.Parent())))
 	case errors.As(err, &syntactic):
 		return fmt.Sprintf("it is no valid JSON after byte %d", syntactic.ByteOffset)
 	case errors.As(err, &semantic):
-		return fmt.Sprintf("%q has the wrong type", short(string(semantic.JSONPointer)))
+		return fmt.Sprintf("%q has the wrong type", workload.Short(string(semantic.JSONPointer)))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "it ends too early"
 	}
 	return "it is no valid JSON"
-}
-
-// clipError shortens an error that quotes its input.
-func clipError(err error) string {
-	text := err.Error()
-	if len(text) > 200 {
-		text = text[:200] + "…"
-	}
-	return text
 }

@@ -21,15 +21,8 @@ func (r Recorder) Skipped(namespace string, owner workload.Owner, d workload.Dec
 	if d.Verdict == workload.Refuse {
 		reason, note = "StategraftRefused", "refused"
 	}
-	r.Eventf(ownerReference(namespace, owner), nil, corev1.EventTypeWarning, reason, "Admission", "pod %s (%s): %s", note, d.Reason, clipNote(d.Message))
-}
-
-// clipNote keeps within the 1 kB that a note may have (k8s.io/api/events/v1).
-func clipNote(text string) string {
-	if len(text) > 900 {
-		return text[:900] + "…"
-	}
-	return text
+	// A note may have 1 kB (k8s.io/api/events/v1).
+	r.Eventf(ownerReference(namespace, owner), nil, corev1.EventTypeWarning, reason, "Admission", "pod %s (%s): %s", note, d.Reason, workload.Clip(d.Message, 900))
 }
 
 func metaUID(uid string) types.UID { return types.UID(uid) }

@@ -60,7 +60,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (response a
 func (h *Handler) decide(req *admission.Request) Outcome {
 	if req.Operation != admissionv1.Create || req.Kind.Kind != "Pod" || req.Kind.Group != "" || req.SubResource != "" {
 		return Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonNotAPodCreation,
-			Message: fmt.Sprintf("only the creation of pods is looked at, not %s of %s", req.Operation, short(req.Kind.Kind))}}
+			Message: fmt.Sprintf("only the creation of pods is looked at, not %s of %s", req.Operation, workload.Short(req.Kind.Kind))}}
 	}
 	in := Input{Pod: req.Object.Raw, Namespace: h.Namespaces.Namespace(req.Namespace), Config: h.Config()}
 	if h.NativeSidecars != nil {
@@ -72,7 +72,7 @@ func (h *Handler) decide(req *admission.Request) Outcome {
 // broken is the outcome of an error of our own: the pod is admitted as it is,
 // unless it asks for a restore.
 func (h *Handler) broken(req *admission.Request, err error) Outcome {
-	out := Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonInternalError, Message: clipError(err)}}
+	out := Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonInternalError, Message: workload.Clip(err.Error(), 200)}}
 	if backup, ok := restoreIn(req.Object.Raw); ok {
 		out.refuse(backup, "")
 	}
@@ -126,15 +126,7 @@ func warnings(out Outcome) []string {
 		lines = append(lines[:warningsLimit-1], fmt.Sprintf("stategraft: and %d more", len(lines)-warningsLimit+1))
 	}
 	for i, line := range lines {
-		line = printable(line)
-		lines[i] = line
-		if len(line) > warningLimit {
-			cut := warningLimit - len("…")
-			for cut > 0 && line[cut]&0xC0 == 0x80 {
-				cut--
-			}
-			lines[i] = line[:cut] + "…"
-		}
+		lines[i] = workload.Clip(workload.Printable(line), warningLimit)
 	}
 	return lines
 }

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // A backup's name becomes part of object keys and file names in the storage
@@ -168,36 +167,11 @@ func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
 		case corev1.ResourceEphemeralStorage:
 			a.EphemeralStorage = quantity.String()
 		default:
-			return a, fmt.Errorf("%s is no resource that a sidecar is given; it takes cpu, memory and ephemeral-storage", short(string(name)))
+			return a, fmt.Errorf("%s is no resource that a sidecar is given; it takes cpu, memory and ephemeral-storage", workload.Short(string(name)))
 		}
 		if quantity.Sign() < 0 {
 			return a, fmt.Errorf("%s is negative", name)
 		}
 	}
 	return a, nil
-}
-
-// printable replaces what a header and a terminal could not show.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
-
-// short keeps what a user wrote from filling a message, and out of it what
-// would break a line.
-func short(text string) string {
-	const limit = 64
-	text = printable(text[:min(len(text), 4*limit)])
-	if len(text) > limit {
-		cut := limit
-		for cut > 0 && text[cut]&0xC0 == 0x80 {
-			cut--
-		}
-		text = text[:cut] + "…"
-	}
-	return text
 }

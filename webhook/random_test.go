@@ -196,7 +196,7 @@ func (g generator) security() map[string]any {
 // TestRandomPods holds random pods to what has to hold for every pod. A failure
 // prints the seed that gives its pod again.
 func TestRandomPods(t *testing.T) {
-	count, base := 4000, uint64(time.Now().UnixNano())
+	count, base := 2000, uint64(time.Now().UnixNano())
 	if testing.Short() {
 		count = 500
 	}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/stategraft/stategraft/workload"
 )
 
 // maxBody is the largest request that is read: two objects of the largest size
@@ -84,17 +86,17 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // fail answers a request that is none. The body is not logged, nor quoted.
 func (f front) fail(w http.ResponseWriter, status int, err error) {
-	f.handler.Log.Info("request not understood", "status", status, "error", clipError(err))
-	http.Error(w, "stategraft: "+clipError(err), status)
+	f.handler.Log.Info("request not understood", "status", status, "error", workload.Clip(err.Error(), 200))
+	http.Error(w, "stategraft: "+workload.Clip(err.Error(), 200), status)
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
 	if r.Method != http.MethodPost {
-		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s; an AdmissionReview is posted", short(r.Method))
+		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s; an AdmissionReview is posted", workload.Short(r.Method))
 	}
 	if content := r.Header.Get("Content-Type"); content != "application/json" {
 		if media, _, err := mime.ParseMediaType(content); err != nil || media != "application/json" {
-			return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q; it has to be application/json", short(content))
+			return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q; it has to be application/json", workload.Short(content))
 		}
 	}
 	if r.ContentLength > maxBody {
@@ -122,7 +124,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, 
 
 func (in *admissionReview) check() error {
 	if in.Kind != "AdmissionReview" || in.APIVersion != "admission.k8s.io/v1" && in.APIVersion != "admission.k8s.io/v1beta1" {
-		return fmt.Errorf("this is %s %s; it has to be an AdmissionReview of admission.k8s.io/v1", short(in.APIVersion), short(in.Kind))
+		return fmt.Errorf("this is %s %s; it has to be an AdmissionReview of admission.k8s.io/v1", workload.Short(in.APIVersion), workload.Short(in.Kind))
 	}
 	if in.Request == nil || in.Request.UID == "" {
 		return errors.New("the AdmissionReview has no request, or one without a uid")

@@ -73,7 +73,7 @@ func (r *resolved) read(from layers) {
 			continue
 		}
 		if err := r.set(key, text); err != nil {
-			r.problems = append(r.problems, problem{key, fmt.Sprintf("annotation %s of %s is %q: %v", key, where, short(text), err)})
+			r.problems = append(r.problems, problem{key, fmt.Sprintf("annotation %s of %s is %q: %v", key, where, workload.Short(text), err)})
 		}
 	}
 }

@@ -36,9 +36,9 @@ func unknown(warnings []string, what, where string, have map[string]string, know
 		case slices.Contains(elsewhere, key):
 			warnings = append(warnings, fmt.Sprintf("%s of %s is read as an annotation, not as a label", key, where))
 		case i >= warningsLimit: // only counted
-			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known", what, short(key), where))
+			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known", what, workload.Short(key), where))
 		default:
-			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known; did you mean %s?", what, short(key), where, nearest(key, known)))
+			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known; did you mean %s?", what, workload.Short(key), where, nearest(key, known)))
 		}
 	}
 	return warnings

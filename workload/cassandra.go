@@ -23,6 +23,9 @@ func cassandraCandidate(pod *Pod, index int) candidate {
 	switch {
 	case known:
 		found.add(4, true, "image "+image.base)
+		if startsAsImage(c) {
+			found.add(1, true, "runs what the image runs")
+		}
 	case helper:
 		return found
 	case hasWord(image.base, "cassandra"):

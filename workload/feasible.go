@@ -32,11 +32,11 @@ func feasible(pod *Pod, w Workload, hints Hints) Decision {
 // obstacle gives the first reason why a backup could not work.
 func obstacle(pod *Pod, w Workload, hints Hints) (Reason, string) {
 	if policy := pod.Spec.RestartPolicy; policy != "" && policy != "Always" {
-		return ReasonRunsToCompletion, fmt.Sprintf("the pod's restartPolicy is %s: it ends, and a sidecar would keep it running", short(policy))
+		return ReasonRunsToCompletion, fmt.Sprintf("the pod's restartPolicy is %s: it ends, and a sidecar would keep it running", Short(policy))
 	}
 	if hints.DataVolume != "" && w.Data.Volume == "" && w.Kind != KindCloudburst {
 		return ReasonBadAnnotation, fmt.Sprintf("annotation %s names %q, which is no writable volume that container %s mounts",
-			api.AnnotationDataVolume, short(hints.DataVolume), w.Container)
+			api.AnnotationDataVolume, Short(hints.DataVolume), w.Container)
 	}
 	if w.Kind != KindCassandra {
 		return "", ""
@@ -55,7 +55,7 @@ func obstacle(pod *Pod, w Workload, hints Hints) (Reason, string) {
 
 func annaWarnings(pod *Pod, w Workload) []string {
 	var warnings []string
-	if _, stable := stableIdentity(pod); !stable && w.Role.HoldsData() {
+	if _, stable := stableIdentity(pod); !stable && w.HoldsData() {
 		warnings = append(warnings, "the pod's name changes with every pod, so its backups do; name the node to restore in "+api.AnnotationRestoreSource)
 	}
 	if w.Role == RoleDisk && w.DataDir == "" {

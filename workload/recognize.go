@@ -49,12 +49,12 @@ func beforeRecognition(pod *Pod, hints Hints) (Decision, bool) {
 		return skip(ReasonOptedOut, fmt.Sprintf("the pod is labelled %s: %s", api.LabelInject, api.InjectDisabled)), true
 	case ok && value != api.InjectEnabled:
 		return skip(ReasonBadAnnotation, fmt.Sprintf("label %s is %q; it takes %s or %s",
-			api.LabelInject, short(value), api.InjectEnabled, api.InjectDisabled)), true
+			api.LabelInject, Short(value), api.InjectEnabled, api.InjectDisabled)), true
 	}
 	switch value, ok := pod.Metadata.Labels[api.LabelWorkload]; {
 	case ok && value != string(KindCassandra) && value != string(KindAnna) && value != string(KindCloudburst):
 		return skip(ReasonBadAnnotation, fmt.Sprintf("label %s is %q; it takes cassandra, anna or cloudburst",
-			api.LabelWorkload, short(value))), true
+			api.LabelWorkload, Short(value))), true
 	}
 	if strings.EqualFold(pod.Spec.OS.Name, "windows") || strings.EqualFold(pod.Spec.NodeSelector["kubernetes.io/os"], "windows") {
 		return skip(ReasonUnsupportedOS, "the pod runs on Windows; the containers of Stategraft run on Linux"), true
@@ -72,7 +72,7 @@ func identify(pod *Pod, hints Hints) (Workload, Decision, bool) {
 	forced := Kind(pod.Metadata.Labels[api.LabelWorkload])
 	if hints.Container != "" && containerIndex(pod, hints.Container) < 0 {
 		return Workload{}, skip(ReasonBadAnnotation, fmt.Sprintf("annotation %s names %q, which is no container of the pod (%s)",
-			api.AnnotationContainer, short(hints.Container), containerNames(pod))), false
+			api.AnnotationContainer, Short(hints.Container), containerNames(pod))), false
 	}
 	cassandra, anna, cloudburst := weigh(pod, hints)
 	kind := forced
@@ -237,18 +237,5 @@ func containerNames(pod *Pod) string {
 			names = append(names, name)
 		}
 	}
-	return short(strings.Join(names, ", "))
-}
-
-// short keeps what a user wrote from filling a message.
-func short(text string) string {
-	const limit = 64
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return text[:cut] + "…"
+	return Short(strings.Join(names, ", "))
 }

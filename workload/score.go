@@ -92,28 +92,51 @@ var clientPrograms = map[string]bool{
 }
 
 // runsClient tells that the container has its image run something else than
-// the database, in its command or as the whole of a shell script.
+// the database: in its command, or in a shell script that never starts it. A
+// script that nobody can follow (start.sh; tail -f log) is believed where the
+// container declares a server's ports.
 func runsClient(c *Container) (string, bool) {
 	if name := program(c); clientPrograms[name] {
 		return name, true
 	}
 	text := script(c)
-	if text == "" {
+	if text == "" || c.declares(9042, 9142, 7000, 7001) {
 		return "", false
 	}
-	for _, start := range []string{"docker-entrypoint", "cassandra -", "cassandra\n", "bin/cassandra", "run.sh", "entrypoint", "dse cassandra", "CassandraDaemon"} {
-		if strings.Contains(text+"\n", start) {
+	client := ""
+	for _, command := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n;&|()`", r) }) {
+		name := path.Base(firstCommand(command))
+		switch {
+		case clientPrograms[name]:
+			client = name
+		case name == "cassandra" || name == "dse" || strings.HasSuffix(name, ".sh") || strings.HasPrefix(name, "docker-entrypoint"):
 			return "", false
 		}
 	}
-	for name := range clientPrograms {
-		for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()'\"`", r) }) {
-			if path.Base(field) == name {
-				return name, true
-			}
+	return client, client != ""
+}
+
+// firstCommand gives the program of a simple command of the shell: the first
+// word that is no keyword, no assignment and no program that starts another.
+func firstCommand(command string) string {
+	for _, word := range strings.Fields(command) {
+		word = strings.Trim(word, `"'`)
+		switch word {
+		case "", "if", "then", "else", "elif", "do", "while", "until", "!", "{", "exec", "nohup", "sudo", "time", "-c":
+			continue
 		}
+		if name, _, ok := strings.Cut(word, "="); ok && !strings.ContainsAny(name, "/.$") {
+			continue
+		}
+		return word
 	}
-	return "", false
+	return ""
+}
+
+// startsAsImage tells that nothing but the image says what the container runs.
+func startsAsImage(c *Container) bool {
+	name := program(c)
+	return name == "" || name == "cassandra" || name == "dse"
 }
 
 // probesRun tells whether a probe or the stop hook runs the program.

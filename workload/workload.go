@@ -25,9 +25,6 @@ const (
 	RoleScheduler  Role = "scheduler"
 )
 
-// HoldsData tells whether there is something to back up in a pod of the role.
-func (r Role) HoldsData() bool { return r == RoleMemory || r == RoleDisk || r == "" }
-
 // Snapshot is how a consistent copy of a Cassandra node's files is asked for.
 type Snapshot string
 
@@ -66,6 +63,11 @@ type Workload struct {
 	Before      int // index of the init container that already starts the database, or -1
 
 	Evidence []string // what spoke for Kind and Container
+}
+
+// HoldsData tells whether there is something to back up in the pod.
+func (w *Workload) HoldsData() bool {
+	return w.Kind == KindCassandra || w.Kind == KindAnna && (w.Role == RoleMemory || w.Role == RoleDisk)
 }
 
 // ManagementAPI is where k8ssandra's management API answers inside the pod.

@@ -20,7 +20,7 @@ type decided struct {
 }
 
 func holdsData(d decided) bool {
-	return d.verdict == workload.Inject && (d.kind == workload.KindCassandra || d.kind == workload.KindAnna && d.role.HoldsData())
+	return d.verdict == workload.Inject && ((&workload.Workload{Kind: d.kind, Role: d.role}).HoldsData())
 }
 
 const configHead = "apiVersion: config.stategraft.io/v1alpha1\nkind: WebhookConfiguration\n"

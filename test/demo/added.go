@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,9 +53,9 @@ func additions(template *corev1.PodTemplateSpec, pod *corev1.Pod) []addition {
 			found = append(found, addition{"anti-affinity", term.TopologyKey, "no two pods of this workload together"})
 		}
 	}
-	for key, value := range pod.Annotations {
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if _, ok := template.Annotations[key]; !ok {
-			found = append(found, addition{"annotation", key, value})
+			found = append(found, addition{"annotation", key, pod.Annotations[key]})
 		}
 	}
 	return found

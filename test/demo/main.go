@@ -38,10 +38,11 @@ func demo(ctx context.Context, out, progress io.Writer) (err error) {
 	p.say("Stategraft: StatefulSets stay as they are, their pods get backup and restore.")
 
 	p.heading("A control plane, and the webhook before it")
-	// Said at once: the first time, the build takes long.
+	// Only the first time does this take long, and says so.
 	if _, err := cluster.Build(ctx, progress); err != nil {
 		return err
 	}
+	p.say("   building the webhook and starting …")
 	started := time.Now()
 	rig, err := rigged.Start(ctx, rigged.Options{})
 	if err != nil {

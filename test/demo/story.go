@@ -47,6 +47,7 @@ func (s *story) kubectl(ctx context.Context, args ...string) (string, error) {
 func (s *story) labelNamespaces(ctx context.Context) error {
 	s.heading("One label on a namespace is all that it takes")
 	for _, name := range []string{"cassandra", "anna"} {
+		s.command("create", "namespace", name)
 		if err := s.rig.CreateNamespace(ctx, name, nil, nil); err != nil {
 			return err
 		}
@@ -93,7 +94,10 @@ func (s *story) remember(ctx context.Context, list []*workload) error {
 
 func (s *story) showPods(ctx context.Context) error {
 	s.heading("What was added to each pod, as it was created")
-	for _, w := range s.workloads {
+	for i, w := range s.workloads {
+		if i > 0 {
+			s.say("")
+		}
 		if err := s.showPodsOf(ctx, w); err != nil {
 			return err
 		}
@@ -127,10 +131,9 @@ func (s *story) showPodsOf(ctx context.Context, w *workload) error {
 		first = got
 		s.say("   %s/%s", pod.Namespace, pod.Name)
 		for _, a := range got {
-			s.say("     + %-15s %-22s %s", a.what, a.name, a.detail)
+			s.say("     + %-15s %-23s %s", a.what, a.name, a.detail)
 		}
 	}
-	s.say("")
 	return nil
 }
 
@@ -183,7 +186,7 @@ func (s *story) restore(ctx context.Context) error {
 			return fmt.Errorf("pod %s/%s would restore %q, and should restore %q", pod.Namespace, pod.Name, got, backup)
 		}
 	}
-	s.say("   %s ends before Cassandra starts, having restored %s=%s.", patches.ContainerRestore, patches.EnvBackup, backup)
+	s.say("\n   %s has %s=%s: Cassandra starts once it has ended well.", patches.ContainerRestore, patches.EnvBackup, backup)
 	live, err := s.restored.live(ctx, s.rig)
 	if err != nil {
 		return err
