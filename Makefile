@@ -71,7 +71,7 @@ show-webhook: rig ## what the webhook has to show, a line each: pass or fail, fi
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff
-	$(GO) test ./cmd/kubectl-stategraft -run Golden -update
+	$(GO) test ./... -update
 
 .PHONY: update-reviews
 update-reviews: rig ## record anew the requests that the benchmark runs on

@@ -73,7 +73,7 @@ var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationSidecarResources, `{"limit":{"memory":"1Gi"}}`, "such as"},
 	{api.AnnotationSidecarResources, `{"limits":{"memory":"lots"}}`, "such as"},
 	{api.AnnotationSidecarResources, `{"limits":{"nvidia.com/gpu":"1"}}`, "it takes cpu, memory"},
-	{api.AnnotationSidecarResources, `{"limits":{"cpu":"-1"}}`, "negative"},
+	{api.AnnotationSidecarResources, `{"limits":{"cpu":"-1"}}`, "above zero"},
 	{api.AnnotationSidecarResources, `{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}`, "above its limit"},
 	{api.AnnotationSidecarResources, strings.Repeat(" ", 5000), "such as"},
 	{api.AnnotationGRPCPort, "50055", ""},

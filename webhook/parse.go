@@ -3,7 +3,9 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -149,7 +151,8 @@ func checkResources(r corev1.ResourceRequirements) (patches.Resources, error) {
 	if out.Limits, err = amounts(r.Limits); err != nil {
 		return out, err
 	}
-	for name, request := range r.Requests {
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+		request := r.Requests[name]
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
 			return out, fmt.Errorf("the request of %s is above its limit", name)
 		}
@@ -158,7 +161,8 @@ func checkResources(r corev1.ResourceRequirements) (patches.Resources, error) {
 }
 
 func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
-	for name, quantity := range list {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		quantity := list[name]
 		switch name {
 		case corev1.ResourceCPU:
 			a.CPU = quantity.String()
@@ -169,8 +173,8 @@ func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
 		default:
 			return a, fmt.Errorf("%s is no resource that a sidecar is given; it takes cpu, memory and ephemeral-storage", workload.Short(string(name)))
 		}
-		if quantity.Sign() < 0 {
-			return a, fmt.Errorf("%s is negative", name)
+		if quantity.Sign() <= 0 {
+			return a, fmt.Errorf("%s is not above zero", name)
 		}
 	}
 	return a, nil

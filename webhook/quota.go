@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,7 +47,8 @@ func exceeds(pod *workload.Pod, patch *patches.Patch, ns Namespace) (string, boo
 		if !quotaApplies(q, pod) {
 			continue
 		}
-		for name, hard := range q.Spec.Hard {
+		for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
+			hard := q.Spec.Hard[name]
 			if who, ok := silent(patch, quotaName(name)); ok {
 				return fmt.Sprintf("ResourceQuota %s counts %s, which container %s does not say; set it in the sidecars' resources", q.Name, name, who), true
 			}
@@ -174,12 +176,14 @@ func breaks(lr *corev1.LimitRange, patch *patches.Patch, before, after usage) (s
 // outside compares with a LimitRange's item. A missing limit counts where the
 // item has a maximum, for the API server demands one then.
 func outside(item corev1.LimitRangeItem, n need) (string, bool) {
-	for name, least := range item.Min {
+	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
+		least := item.Min[name]
 		if q, ok := n.requests[string(name)]; !ok || q.Cmp(least) < 0 {
 			return fmt.Sprintf("asks for less than %s of %s", least.String(), name), true
 		}
 	}
-	for name, most := range item.Max {
+	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
+		most := item.Max[name]
 		limit, ok := n.limits[string(name)]
 		if !ok {
 			return fmt.Sprintf("has no limit of %s, and one is demanded", name), true
@@ -188,7 +192,8 @@ func outside(item corev1.LimitRangeItem, n need) (string, bool) {
 			return fmt.Sprintf("has a limit above %s of %s", most.String(), name), true
 		}
 	}
-	for name, ratio := range item.MaxLimitRequestRatio {
+	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
+		ratio := item.MaxLimitRequestRatio[name]
 		request, limit := n.requests[string(name)], n.limits[string(name)]
 		if request.IsZero() || limit.IsZero() {
 			return fmt.Sprintf("needs a request and a limit of %s", name), true

@@ -13,11 +13,12 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	goldenflag "github.com/stategraft/stategraft/test/golden"
 	"github.com/stategraft/stategraft/webhook/offline"
 	"github.com/stategraft/stategraft/workload"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files of test/corpus/golden")
+var update = goldenflag.Update
 
 const corpusDir = "../../test/corpus"
 

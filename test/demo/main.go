@@ -25,7 +25,12 @@ const limit = 5 * time.Minute
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := demo(ctx, os.Stdout, os.Stderr)
+	interrupted := ctx.Err() != nil
 	stop()
+	if interrupted {
+		fmt.Fprintln(os.Stderr, "\nInterrupted; what was started is stopped.")
+		os.Exit(1)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\nThe demonstration failed:", err)
 		os.Exit(1)

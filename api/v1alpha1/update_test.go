@@ -1,0 +1,3 @@
+package v1alpha1
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
