@@ -31,6 +31,7 @@ func (b *builder) cassandraRestore() {
 		value("STATEGRAFT_DATA_MOUNT", b.w.Data.Path),
 		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
 		value("STATEGRAFT_COMMITLOG_DIRECTORY", b.w.Commitlog),
+		value("STATEGRAFT_SAVED_CACHES_DIRECTORY", b.w.SavedCaches),
 		value("MEDUSA_TMP_DIR", b.w.Data.Path), // on the data volume, so that moving the files is a rename
 	})...)
 	b.init(restore)

@@ -118,7 +118,12 @@ func (b *builder) snapshot() *Container {
 // the database's, so the data are mounted read-only.
 func (b *builder) medusa() *Container {
 	c := b.medusaContainer(ContainerMedusa, commandServe, true)
-	c.Env = append(c.Env, value("MEDUSA_MODE", "GRPC"), value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)))
+	c.Env = append(c.Env, nonEmpty([]EnvVar{
+		value("MEDUSA_MODE", "GRPC"),
+		value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)),
+		value("STATEGRAFT_DATA_MOUNT", b.w.Data.Path),
+		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
+	})...)
 	c.Ports = []Port{{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
 	return c
 }

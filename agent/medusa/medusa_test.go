@@ -1,0 +1,117 @@
+package medusa
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stategraft/stategraft/agent/files"
+)
+
+func write(t *testing.T, path, content string, mode os.FileMode) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFind(t *testing.T) {
+	home := t.TempDir()
+	if _, err := Find(home, ""); !errors.Is(err, ErrNone) {
+		t.Errorf("an image without Medusa: %v", err)
+	}
+	entry := write(t, filepath.Join(home, "docker-entrypoint.sh"), "", 0o755)
+	image, err := Find(home, "")
+	if spec := image.Serve("/x"); err != nil || spec.Path != entry || len(spec.Args) > 0 {
+		t.Errorf("only the entry point: %+v, %v", spec, err)
+	}
+	python := write(t, filepath.Join(home, ".venv/bin/python"), "", 0o755)
+	image, err = Find(home, "")
+	spec := image.Serve("/x")
+	if err != nil || spec.Path != python || len(spec.Args) != 4 || strings.Join(spec.Args[2:], " ") != "server.py /x" || spec.Dir != home {
+		t.Errorf("%+v, %v", spec, err)
+	}
+	if image, err := Find(filepath.Join(home, "none"), "/other"); err != nil || image.Python != "/other" || image.Run().Dir != "/" {
+		t.Errorf("%+v, %v", image, err)
+	}
+}
+
+func TestEnv(t *testing.T) {
+	t.Setenv("POD_IP", "own")
+	t.Setenv("RESTORE_MAPPING", "{}")
+	t.Setenv("PYTHONPATH", "/theirs")
+	env := Image{Home: "/h"}.Env(map[string]string{"POD_IP": "other", "RESTORE_MAPPING": "", "NEW": "1"})
+	for _, want := range []string{"POD_IP=other", "NEW=1", "PYTHONPATH=/theirs", "PYTHONUNBUFFERED=1"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+	names := map[string]bool{}
+	for _, variable := range env {
+		name, _, _ := strings.Cut(variable, "=")
+		if names[name] || name == "RESTORE_MAPPING" {
+			t.Errorf("%s is there, or twice", name)
+		}
+		names[name] = true
+	}
+	if err := os.Unsetenv("PYTHONPATH"); err != nil {
+		t.Fatal(err)
+	}
+	if env := (Image{Home: "/h"}).Env(nil); !slices.Contains(env, "PYTHONPATH=/h") {
+		t.Errorf("%q", env)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	dir := t.TempDir()
+	places := files.Places{Medusa: filepath.Join(dir, "medusa"), Storage: filepath.Join(dir, "secrets")}
+	private := filepath.Join(dir, "private")
+	if _, err := Configure(places, private, ""); err == nil || !strings.Contains(err.Error(), "stategraft-agent") {
+		t.Errorf("nothing there: %v", err)
+	}
+	write(t, places.Ini(), "[storage]\nstorage_provider = s3\n", 0o600)
+	if _, err := Configure(places, private, ""); err == nil || !strings.Contains(err.Error(), "[storage] bucket_name is missing") {
+		t.Errorf("incomplete: %v", err)
+	}
+	write(t, places.Ini(), "[storage]\nstorage_provider = s3\nbucket_name = b\n[cassandra]\nconfig_file = /shared.yaml\n", 0o600)
+	read := func() string {
+		t.Helper()
+		path, err := Configure(places, private, "a: 1\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := os.ReadFile(path)
+		return string(content)
+	}
+	if got := read(); strings.Contains(got, "key_file") || !strings.Contains(got, "config_file = /shared.yaml") {
+		t.Errorf("without a Secret:\n%s", got)
+	}
+	write(t, places.Credentials(), "x", 0o600)
+	if got := read(); !strings.Contains(got, "key_file = "+places.Credentials()) {
+		t.Errorf("with a Secret:\n%s", got)
+	}
+	if info, _ := os.Stat(private); info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v", info.Mode())
+	}
+}
+
+func TestLine(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"[2026-01-01 00:00:00,000] ERROR: no: such": {"ERROR", "no: such"},
+		"[x] INFO: ":           {"INFO", ""},
+		"[x] Traceback: y":     {"", "[x] Traceback: y"},
+		"plain":                {"", "plain"},
+		"ValueError: a [b] c:": {"", "ValueError: a [b] c:"},
+	} {
+		if level, message := Line(line); level != want[0] || message != want[1] {
+			t.Errorf("%q: %q %q", line, level, message)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package medusa
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update

@@ -1,0 +1,152 @@
+package python
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// modules stand for Medusa: the parts that restore.py changes, and a restore
+// that notes what it sees.
+var modules = map[string]string{
+	"medusa/__init__.py": "", "medusa/service/__init__.py": "", "medusa/service/grpc/__init__.py": "",
+	"medusa/storage/__init__.py": `
+import types
+class Storage:
+    lookup_blob = None
+    def list_cluster_backups(self, index=None):
+        yield types.SimpleNamespace(name="odd", node_backups={"n": 1}, expected_node_backups=lambda: [])
+        yield types.SimpleNamespace(name="good", node_backups={"n": 1}, expected_node_backups=lambda: [1])
+`,
+	"medusa/service/grpc/server.py": `
+import sys
+from medusa.storage import Storage
+if __name__ == "__main__":
+    print("config", sys.argv[2])
+    print("listed", [b.name for b in Storage().list_cluster_backups()])
+`,
+	"medusa/storage/cluster_backup.py": "class ClusterBackup:\n    def __init__(self, name, nodes):\n        self.name = name\n",
+	"medusa/listing.py":                "def get_backups(*a):\n    raise ValueError('min() arg is an empty sequence')\n",
+	"medusa/restore_node.py": `
+import os
+def download_data(*a, **k):
+    print("download", open(os.environ["MARKER"]).read())
+    if os.environ.get("BROKEN"):
+        raise RuntimeError("Not enough space available")
+def restore_node():
+    download_data("x", backup=1)
+    print("apply", open(os.environ["MARKER"]).read())
+`,
+	"medusa/service/grpc/restore.py": `
+import logging, pathlib, sys, types
+import medusa.listing, medusa.restore_node
+from medusa.storage import Storage
+if __name__ == "__main__":
+    logging.debug("noise")
+    blob = lambda n: types.SimpleNamespace(name=n)
+    blobs = {"unfinished": {"n": [blob("p/index/backup_index/unfinished/schema_n.cql"), blob("p/index/backup_index/unfinished/started_n_1.timestamp")]}}
+    print("lookup", Storage.lookup_blob(None, blobs, "unfinished", "n", "finished"), Storage.lookup_blob(None, blobs, "unfinished", "n", "started").name[-21:])
+    node = lambda b, f: types.SimpleNamespace(name=b, fqdn=f)
+    storage = types.SimpleNamespace(list_node_backups=lambda: [node("b1", "n"), node("b1", "m"), node("bad", "n")])
+    config = types.SimpleNamespace(storage=types.SimpleNamespace(fqdn="n"))
+    print("listed", [b.name for b in medusa.listing.get_backups(storage, config, False)])
+    config.storage.fqdn = "other"
+    print("other", medusa.listing.get_backups(storage, config, False))
+    print("args", sys.argv[1:])
+    print("owner", pathlib.Path(".").owner())
+    medusa.restore_node.restore_node()
+`,
+}
+
+// install writes the modules and finds an interpreter.
+func install(t *testing.T) (interpreter, dir string) {
+	t.Helper()
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	dir = t.TempDir()
+	for name, text := range modules {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return interpreter, dir
+}
+
+func TestServeScript(t *testing.T) {
+	interpreter, dir := install(t)
+	command := exec.Command(interpreter, "-c", Serve, "server.py", "/own/medusa.ini")
+	command.Env = append(os.Environ(), "PYTHONPATH="+dir)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"config /own/medusa.ini\n", "listed ['good']\n", "Backup odd is left out"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestRestoreScript(t *testing.T) {
+	interpreter, dir := install(t)
+	marker, next := filepath.Join(dir, "restore.json"), filepath.Join(dir, "restore.next.json")
+	run := func(broken string) (string, error) {
+		for path, text := range map[string]string{marker: "old", next: "new"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command := exec.Command(interpreter, "-c", Restore, "/ini", "key", marker, next)
+		command.Env = append(os.Environ(), "PYTHONPATH="+dir, "MARKER="+marker, "BACKUP_NAME=b1", "BROKEN="+broken)
+		command.Dir = dir
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"lookup None started_n_1.timestamp\n", "listed ['b1']\n", "other []\n", "args ['/ini', 'key']\n",
+		"download old\napply new\n", // the data change only after this
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "noise") {
+		t.Error("debug lines are printed")
+	}
+	out, err = run("yes")
+	if err == nil || !strings.Contains(out, "RuntimeError: Not enough space") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if text, _ := os.ReadFile(marker); string(text) != "old" {
+		t.Errorf("a failed download changes the marker to %q", text)
+	}
+}
+
+// TestPrecheckTells: whatever goes wrong there is an answer.
+func TestPrecheckTells(t *testing.T) {
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	answer := filepath.Join(t.TempDir(), "answer.json")
+	command := exec.Command(interpreter, "-c", Precheck, "/ini", "b1", answer)
+	command.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if text, _ := os.ReadFile(answer); !strings.Contains(string(text), `"error": "ModuleNotFoundError: `) {
+		t.Errorf("%s", text)
+	}
+}

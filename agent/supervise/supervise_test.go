@@ -1,0 +1,218 @@
+package supervise
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/medusa"
+	"github.com/stategraft/stategraft/agent/process"
+)
+
+func TestServe(t *testing.T) {
+	r := newRig(t, "")
+	r.set("ini", "")
+	r.set("marker", "left by an earlier one")
+	r.start()
+	r.eventually("it says what it waits for", func() bool {
+		return r.state().State == Waiting && strings.Contains(r.state().Reason, "[storage] bucket_name")
+	})
+	r.set("ini", "one")
+	r.eventually("it runs", func() bool { return r.state().State == Running && len(r.starts()) == 1 })
+	if r.get("marker") != "" {
+		t.Error("the stale mark of a backup stays")
+	}
+	if strconv.Itoa(r.state().PID) != r.starts()[0] {
+		t.Errorf("state has pid %d, started %q", r.state().PID, r.starts())
+	}
+	r.eventually("its lines are passed on", func() bool { return strings.Contains(r.log.String(), `"msg":"Starting server. Listening`) })
+	if took := r.stop(); took > time.Second {
+		t.Errorf("an idle Medusa took %v to end", took)
+	}
+	if r.alive(r.starts()[0]) {
+		t.Error("Medusa still runs")
+	}
+	for line := range strings.Lines(r.log.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+}
+
+func TestChildDies(t *testing.T) {
+	r := newRig(t, "die")
+	r.start()
+	r.eventually("it is started again and again", func() bool { return r.state().Restarts >= 4 })
+	var waits []string
+	for line := range strings.Lines(r.log.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		if wait, ok := entry["wait_seconds"]; ok {
+			waits = append(waits, fmt.Sprint(wait))
+		}
+	}
+	if got := strings.Join(waits[:4], " "); got != "0.01 0.02 0.04 0.04" {
+		t.Errorf("waits %s", got)
+	}
+	if reason := r.state().Reason; !strings.Contains(reason, "exit status 3") || !strings.Contains(reason, "no such bucket, key ***") {
+		t.Errorf("reason %q", reason)
+	}
+	if strings.Contains(r.log.String()+r.get("run/medusa.json"), "s3cret") {
+		t.Error("a secret is in the log or the state")
+	}
+	r.set("mode", "")
+	r.eventually("it runs in the end", func() bool { return r.state().State == Running })
+	// kill -9 from outside
+	pid := r.state().PID
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it comes back", func() bool { return r.state().State == Running && r.state().PID != pid })
+	r.stop()
+}
+
+func TestSteadyResetsTheWait(t *testing.T) {
+	r := newRig(t, "die")
+	r.config.Steady = 0 // every death counts as the first
+	r.start()
+	r.eventually("it died often", func() bool { return strings.Count(r.log.String(), `"wait_seconds":0.01`) >= 4 })
+	if strings.Contains(r.log.String(), `"wait_seconds":0.02`) {
+		t.Error("the wait grows")
+	}
+}
+
+func TestWhatTheChildLeavesIsEnded(t *testing.T) {
+	r := newRig(t, "child")
+	r.start()
+	r.eventually("it died", func() bool { return r.state().Restarts >= 1 && r.get("child") != "" })
+	first := strings.TrimSpace(r.get("child"))
+	r.eventually("the child's child is gone", func() bool { return !r.alive(first) })
+}
+
+func TestStopDuringABackup(t *testing.T) {
+	r := newRig(t, "backup")
+	r.start()
+	r.eventually("the state tells of the backup", func() bool { return r.state().Backup })
+	if !Busy(r.path("run/medusa.json")) {
+		t.Error("not busy")
+	}
+	pid := r.starts()[0]
+	r.cancel()
+	r.eventually("it waits", func() bool { return r.state().State == Stopping })
+	if !r.alive(pid) {
+		t.Fatal("the backup was interrupted")
+	}
+	if err := os.Remove(r.path("marker")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.ended:
+	case <-time.After(3 * time.Second):
+		t.Fatal("it goes on waiting after the backup")
+	}
+	if r.alive(pid) || Busy(r.path("run/medusa.json")) {
+		t.Error("Medusa runs or the state tells of a backup after the end")
+	}
+}
+
+func TestStopDuringABackupHasALimit(t *testing.T) {
+	r := newRig(t, "backup")
+	r.config.StopLimit = 200 * time.Millisecond
+	r.start()
+	r.eventually("a backup runs", func() bool { return r.state().Backup })
+	if took := r.stop(); took < 200*time.Millisecond || took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if r.get("marker") != "" || r.alive(r.starts()[0]) {
+		t.Error("the mark or Medusa stays")
+	}
+}
+
+func TestStubbornChild(t *testing.T) {
+	r := newRig(t, "stubborn")
+	r.start()
+	r.eventually("it runs", func() bool { return r.state().State == Running && len(r.starts()) == 1 })
+	if took := r.stop(); took > process.Grace+2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if r.alive(r.starts()[0]) {
+		t.Error("Medusa still runs")
+	}
+}
+
+func TestConfigurationChanges(t *testing.T) {
+	r := newRig(t, "backup")
+	r.start()
+	r.eventually("a backup runs", func() bool { return r.state().Backup })
+	before := r.get("starts")
+	r.set("mode", "")
+	r.set("ini", "two")
+	// Many looks later it still runs: the backup comes first.
+	renewed := r.state().Updated
+	r.eventually("it looked again", func() bool { return r.state().Updated.After(renewed) })
+	if r.get("starts") != before {
+		t.Fatal("restarted during a backup")
+	}
+	if err := os.Remove(r.path("marker")); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is restarted", func() bool { return len(r.starts()) == 2 && r.state().State == Running })
+	if r.state().Restarts != 0 {
+		t.Error("a wanted restart counts as a death")
+	}
+}
+
+func TestNoMedusa(t *testing.T) {
+	r := newRig(t, "")
+	r.config.Prepare = func() (process.Spec, error) {
+		image, err := medusa.Find(r.path("nowhere"), "")
+		return image.Serve(""), err
+	}
+	r.start()
+	r.eventually("it idles", func() bool { return r.state().State == Degraded })
+	if took := r.stop(); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	if n := strings.Count(r.log.String(), "holds no Medusa"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+func TestBusyIsNotForever(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "medusa.json")
+	for _, c := range []struct {
+		updated time.Time
+		want    bool
+	}{{time.Now(), true}, {time.Now().Add(-2 * fresh), false}} {
+		content, err := json.Marshal(State{State: Running, Backup: true, Updated: c.updated})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Busy(path); got != c.want {
+			t.Errorf("updated %v: busy %v", c.updated, got)
+		}
+	}
+	if Busy(path + ".none") {
+		t.Error("busy without a state")
+	}
+}
+
+func TestUnwritableStateIsNoReasonToStop(t *testing.T) {
+	r := newRig(t, "")
+	r.config.StatePath = "/proc/nowhere/medusa.json"
+	r.config.Log = slog.New(slog.DiscardHandler)
+	r.start()
+	r.eventually("it runs", func() bool { return len(r.starts()) == 1 })
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stategraft/stategraft/agent/event"
+	"github.com/stategraft/stategraft/agent/files"
+	"github.com/stategraft/stategraft/agent/medusa"
+	"github.com/stategraft/stategraft/agent/pod"
+	"github.com/stategraft/stategraft/agent/process"
+	"github.com/stategraft/stategraft/agent/restore"
+	"github.com/stategraft/stategraft/agent/snapshot"
+	"github.com/stategraft/stategraft/agent/supervise"
+)
+
+// private is a directory of the container's own, on its emptyDir /tmp.
+const private = "/tmp/stategraft"
+
+// stopLimit is how long a running backup may delay the container's end: less
+// than a pod's default grace period of 30 seconds, with time left to stop in.
+const stopLimit = 20 * time.Second
+
+// signals gives a context that ends when the container is asked to.
+func signals() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+}
+
+func runPod(*cobra.Command, []string) error {
+	log, _ := logger("agent")
+	ctx, cancel := signals()
+	defer cancel()
+	c, err := podConfig(log)
+	if err != nil {
+		// A wrong variable is no reason to make the database's pod unready.
+		log.Error("degraded: the container's environment is wrong", "error", err.Error())
+		<-ctx.Done()
+		return nil
+	}
+	pod.Run(ctx, c)
+	return nil
+}
+
+func setup(*cobra.Command, []string) error {
+	log, _ := logger("setup")
+	c, err := podConfig(log)
+	if err == nil {
+		err = pod.Setup(c)
+	}
+	if err != nil {
+		err = fmt.Errorf("the restore cannot be prepared: %w", err)
+		log.Error(err.Error())
+		event.Terminate(terminationLog(), err.Error())
+		os.Exit(1)
+	}
+	return nil
+}
+
+func snapshots(*cobra.Command, []string) error {
+	log, secrets := logger("snapshot")
+	ctx, cancel := signals()
+	defer cancel()
+	process.Reap()
+	port, err := number("STATEGRAFT_SNAPSHOT_PORT")
+	jmx, err2 := number("STATEGRAFT_JMX_PORT")
+	if err = errors.Join(err, err2); err != nil || port == 0 {
+		log.Error("degraded: STATEGRAFT_SNAPSHOT_PORT or STATEGRAFT_JMX_PORT is wrong", "error", fmt.Sprint(err))
+		<-ctx.Done()
+		return nil
+	}
+	if jmx == 0 {
+		jmx = 7199 // nodetool's own default
+	}
+	snapshot.Run(ctx, snapshot.Config{
+		Places: places(), Port: port, JMXPort: jmx,
+		Timeout:   length("STATEGRAFT_NODETOOL_TIMEOUT", 15*time.Minute, log),
+		StopLimit: length("STATEGRAFT_STOP_LIMIT", stopLimit, log),
+		Temp:      os.TempDir(), Secrets: secrets, Log: log,
+	})
+	return nil
+}
+
+func serve(*cobra.Command, []string) error {
+	log, secrets := logger("medusa")
+	ctx, cancel := signals()
+	defer cancel()
+	process.Reap()
+	places := places()
+	watch := []string{places.Ini(), places.Yaml(), places.Credentials()}
+	hidden := []string{places.Credentials()}
+	cql := os.Getenv("MEDUSA_CQL_K8S_SECRETS_PATH")
+	if cql != "" {
+		// Medusa reads them once, when it starts.
+		watch = append(watch, filepath.Join(cql, "username"), filepath.Join(cql, "password"))
+		hidden = append(hidden, filepath.Join(cql, "password"))
+	}
+	supervise.Run(ctx, supervise.Config{
+		Prepare: func() (process.Spec, error) { return prepare(places, cql) },
+		Watch:   watch, Hidden: hidden, Secrets: secrets,
+		Marker: medusa.BackupMarker, StatePath: places.State("medusa"),
+		StopLimit: length("STATEGRAFT_STOP_LIMIT", stopLimit, log),
+		Poll:      length("STATEGRAFT_POLL", time.Second, log),
+		First:     time.Second, Longest: time.Minute, Steady: 5 * time.Minute,
+		Log: log,
+	})
+	return nil
+}
+
+// prepare tells the command of Medusa's service, or what it waits for.
+func prepare(places files.Places, cql string) (process.Spec, error) {
+	image, err := medusa.Find(medusa.Home, os.Getenv("STATEGRAFT_MEDUSA_PYTHON"))
+	command := strings.Fields(os.Getenv("STATEGRAFT_MEDUSA_COMMAND"))
+	if err != nil && len(command) == 0 {
+		return process.Spec{}, err
+	}
+	if cql != "" {
+		for _, name := range []string{"username", "password"} {
+			if _, err := os.Stat(filepath.Join(cql, name)); err != nil {
+				return process.Spec{}, fmt.Errorf("the CQL Secret with keys username and password (annotation stategraft.io/cql-secret) is not there: %w", err)
+			}
+		}
+	}
+	config, err := medusa.Configure(places, private, "")
+	if err != nil {
+		return process.Spec{}, err
+	}
+	if len(command) > 0 {
+		return process.Spec{Path: command[0], Args: command[1:], Env: image.Env(nil)}, nil
+	}
+	return image.Serve(config), nil
+}
+
+func restoreOnce(*cobra.Command, []string) error {
+	log, secrets := logger("restore")
+	ctx, cancel := signals()
+	defer cancel()
+	message, err := runRestore(ctx, restore.Config{
+		Places:        places(),
+		Backup:        os.Getenv("STATEGRAFT_BACKUP"),
+		Source:        os.Getenv("STATEGRAFT_RESTORE_SOURCE"),
+		PodName:       os.Getenv("POD_NAME"),
+		DataMount:     os.Getenv("STATEGRAFT_DATA_MOUNT"),
+		DataDirectory: os.Getenv("STATEGRAFT_DATA_DIRECTORY"),
+		Commitlog:     os.Getenv("STATEGRAFT_COMMITLOG_DIRECTORY"),
+		Temp:          os.Getenv("MEDUSA_TMP_DIR"),
+		Private:       private,
+		PrecheckLimit: length("STATEGRAFT_PRECHECK_LIMIT", 10*time.Minute, log),
+		Progress:      length("STATEGRAFT_PROGRESS", 30*time.Second, log),
+		Secrets:       secrets, Log: log,
+	})
+	if err != nil {
+		text := secrets.Hide(err.Error())
+		log.Error(text)
+		event.Terminate(terminationLog(), text)
+		os.Exit(1)
+	}
+	log.Info(message)
+	event.Terminate(terminationLog(), message)
+	return nil
+}
+
+func runRestore(ctx context.Context, c restore.Config) (string, error) {
+	if c.Temp == "" {
+		c.Temp = c.DataMount
+	}
+	// A restore that is done needs no Medusa, so a missing one is told later.
+	image, err := medusa.Find(medusa.Home, os.Getenv("STATEGRAFT_MEDUSA_PYTHON"))
+	if err != nil {
+		c.Log.Warn("no Medusa", "error", err.Error())
+	}
+	c.Image = image
+	return restore.Run(ctx, c)
+}
+
+// status prints the state files, for kubectl exec.
+func status(command *cobra.Command, _ []string) error {
+	places := places()
+	found := 0
+	for _, part := range []string{"agent", "medusa"} {
+		content, err := os.ReadFile(places.State(part))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the state: %w", err)
+		}
+		found++
+		fmt.Fprintf(command.OutOrStdout(), "%s: %s", part, content)
+	}
+	if found == 0 {
+		return errors.New("nothing has told its state yet")
+	}
+	return nil
+}
