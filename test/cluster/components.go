@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,7 +22,7 @@ const (
 type component struct {
 	name   string
 	args   []string
-	health string // URL that answers 200 once it works
+	health string // URL that answers 200 once it works; empty where another sign tells
 }
 
 // ports are the TCP ports of one control plane.
@@ -31,7 +32,7 @@ type ports struct {
 
 // components answers the servers by stages. Those of a stage start together,
 // once those of the stage before work; they stop in reverse order. A node's
-// servers would be further stages.
+// servers are further stages: see node.go.
 func components(s state, p ports, opts Options) [][]component {
 	etcdURL := "http://" + address(p.etcdClient)
 	peerURL := "http://" + address(p.etcdPeer)
@@ -63,7 +64,11 @@ func components(s state, p ports, opts Options) [][]component {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+s.pki("sa.key"), // its public half verifies
 		"--service-account-signing-key-file="+s.pki("sa.key"),
-		"--authorization-mode=RBAC",
+		"--authorization-mode=Node,RBAC",
+		// For logs, exec and port forwarding, where there is a node.
+		"--kubelet-client-certificate="+s.pki("kubelet-client.crt"),
+		"--kubelet-client-key="+s.pki("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
 		"--service-cluster-ip-range="+serviceRange,
 		"--allow-privileged=true",
 		// Ends the clients' watches when the server is to stop. Otherwise it waits
@@ -141,12 +146,22 @@ func writePKI(s state, apiServer string) error {
 			return err
 		}
 	}
+	kubeletClient, err := ca.client("kube-apiserver-kubelet-client")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(writeSecret(s.pki("kubelet-client.crt"), kubeletClient.certPEM), writeSecret(s.pki("kubelet-client.key"), kubeletClient.keyPEM)); err != nil {
+		return err
+	}
 	// The users and groups that Kubernetes' own roles are bound to
 	// (kubernetes.io/docs/reference/access-authn-authz/rbac).
 	for _, user := range []struct{ path, name, group string }{
 		{KubeconfigPath(s.dir), "rig-admin", "system:masters"},
 		{s.kubeconfig(ControllerManager), "system:kube-controller-manager", ""},
 		{s.kubeconfig(Scheduler), "system:kube-scheduler", ""},
+		{s.kubeconfig(Kubelet), "system:node:" + NodeName, "system:nodes"},
+		{s.kubeconfig(KubeProxy), "system:kube-proxy", ""},
+		{s.kubeconfig(CoreDNS), "rig-dns", "system:masters"},
 	} {
 		var groups []string
 		if user.group != "" {

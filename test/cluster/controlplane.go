@@ -39,6 +39,8 @@ type Options struct {
 	// ExtraAPIServerArgs are added to the arguments of kube-apiserver, where of
 	// a repeated flag the last one counts.
 	ExtraAPIServerArgs []string
+	// Node adds a node, which runs pods: see [ControlPlane.StartNode].
+	Node bool
 }
 
 // ControlPlane is a running control plane. Its methods may be called from
@@ -52,12 +54,16 @@ type ControlPlane struct {
 
 	mu      sync.Mutex
 	running []*server // in the order of their start
+	node    *node     // nil where there is none
 }
 
 // server is a component with its present process.
 type server struct {
 	component
+	program string // path
 	process *process
+	// beforeStop, where set, runs before the process is stopped.
+	beforeStop func(context.Context)
 }
 
 // Start builds what is missing (see [Build]) and starts etcd, kube-apiserver,
@@ -70,9 +76,18 @@ type server struct {
 // is left running. The caller has to call [ControlPlane.Stop].
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	log := newLog(opts.Log)
-	bin, err := Build(ctx, log)
+	programs := ControlPlanePrograms()
+	if opts.Node {
+		programs = append(programs, NodePrograms()...)
+	}
+	bin, err := Build(ctx, log, programs...)
 	if err != nil {
 		return nil, err
+	}
+	if opts.Node {
+		if err := InstallNode(ctx, log); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not done within %s", startLimit))
 	defer cancel()
@@ -127,7 +142,7 @@ func start(ctx context.Context, bin string, opts Options, log io.Writer) (_ *Con
 	}
 	for _, stage := range components(cp.state, p, opts) {
 		for _, c := range stage {
-			s := &server{component: c}
+			s := &server{component: c, program: filepath.Join(bin, c.name)}
 			if err := cp.launch(s); err != nil {
 				return nil, err
 			}
@@ -143,13 +158,18 @@ func start(ctx context.Context, bin string, opts Options, log io.Writer) (_ *Con
 	if err := cp.awaitServiceAccount(ctx); err != nil {
 		return nil, err
 	}
+	if opts.Node {
+		if err := cp.startNode(ctx, log); err != nil {
+			return nil, err
+		}
+	}
 	fmt.Fprintf(log, "rig: Kubernetes %s is ready after %.1f s, state in %s\n", KubernetesVersion, time.Since(began).Seconds(), cp.state.dir)
 	return cp, nil
 }
 
 // launch starts the process of a server.
 func (cp *ControlPlane) launch(s *server) error {
-	p, err := startProcess(s.name, filepath.Join(cp.bin, s.name), s.args,
+	p, err := startProcess(s.name, s.program, s.args,
 		cp.state.dir, cp.state.log(s.name), cp.state.pidFile(s.name))
 	if err != nil {
 		return err // a restarted server keeps its ended process
@@ -230,6 +250,9 @@ func (cp *ControlPlane) Restart(ctx context.Context, component string) error {
 	}
 	// Those that depend on it come back some time after it.
 	for _, s := range cp.running[i:] {
+		if s.health == "" {
+			continue
+		}
 		if err := cp.prober.await(ctx, s.health, s.process); err != nil {
 			return fmt.Errorf("restarting %s: %w", component, err)
 		}
@@ -246,6 +269,9 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	defer cp.mu.Unlock()
 	var left []error
 	for _, s := range slices.Backward(cp.running) {
+		if s.beforeStop != nil {
+			s.beforeStop(ctx)
+		}
 		if err := s.process.stop(ctx); err != nil {
 			left = append(left, err)
 		}
@@ -254,6 +280,12 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 		return errors.Join(left...)
 	}
 	cp.running = nil
+	if cp.node != nil {
+		if err := cp.node.release(ctx); err != nil {
+			return err
+		}
+		cp.node = nil
+	}
 	clean := func() error { return os.Remove(cp.state.pidFile(owner)) }
 	if cp.temporary {
 		clean = func() error { return os.RemoveAll(cp.state.dir) }

@@ -116,6 +116,14 @@ func (p *process) stop(ctx context.Context) error {
 	return nil
 }
 
+// kill ends the process and its group at once, as the kernel does when the
+// program that started it is killed.
+func (p *process) kill() error {
+	err := syscall.Kill(-p.pid, syscall.SIGKILL)
+	<-p.done
+	return err
+}
+
 // fileTail is the end of a log, or why there is none.
 func fileTail(path string) string {
 	text, err := os.ReadFile(path)

@@ -20,6 +20,7 @@ const owner = "owner"
 
 func (s state) pki(name string) string        { return filepath.Join(s.dir, "pki", name) }
 func (s state) kubeconfig(name string) string { return s.pki(name + ".kubeconfig") }
+func (s state) node(name string) string       { return filepath.Join(s.dir, "node", name) }
 func (s state) etcdData() string              { return filepath.Join(s.dir, "etcd-data") }
 func (s state) log(name string) string        { return filepath.Join(s.dir, "log", name+".log") }
 func (s state) pidFile(name string) string    { return filepath.Join(s.dir, "pid", name+".pid") }
@@ -41,7 +42,10 @@ func (s state) open() error {
 			return fmt.Errorf("%s is in use by process %d (%s)", s.dir, pid, filepath.Base(file))
 		}
 	}
-	for _, old := range []string{s.pki(""), s.etcdData(), filepath.Dir(s.log("")), filepath.Dir(s.pidFile("")), KubeconfigPath(s.dir)} {
+	if err := cleanNode(context.Background(), s.dir); err != nil {
+		return err // its mounts have to go before the files below them
+	}
+	for _, old := range []string{s.node(""), s.pki(""), s.etcdData(), filepath.Dir(s.log("")), filepath.Dir(s.pidFile("")), KubeconfigPath(s.dir)} {
 		if err := os.RemoveAll(old); err != nil {
 			return fmt.Errorf("removing what an earlier control plane left: %w", err)
 		}
@@ -123,6 +127,9 @@ func Down(ctx context.Context, dir string) error {
 		} else if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 			left = append(left, fmt.Errorf("removing a pid file: %w", err))
 		}
+	}
+	if len(left) == 0 {
+		left = append(left, cleanNode(context.WithoutCancel(ctx), dir))
 	}
 	return errors.Join(left...)
 }

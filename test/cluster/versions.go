@@ -16,6 +16,7 @@ import "time"
 const (
 	KubernetesVersion = "1.37.2"
 	EtcdVersion       = "3.6.8"
+	CoreDNSVersion    = "1.15.0"
 )
 
 // Names of the programs, which are also the names of the components that
@@ -26,6 +27,14 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Kubectl           = "kubectl"
+)
+
+// Names of the programs of a node. CoreDNS carries its version, which the cache
+// folder's name lacks.
+const (
+	Kubelet   = "kubelet"
+	KubeProxy = "kube-proxy"
+	CoreDNS   = "coredns-" + CoreDNSVersion
 )
 
 // program is something [Build] can make.
@@ -42,14 +51,16 @@ type program struct {
 	ldflags string
 }
 
-// programs are all that can be built; a node's (kubelet, kube-proxy) are one
-// line each, since the Kubernetes module file covers them.
+// programs are all that can be built.
 var programs = []program{
 	{Etcd, "go.etcd.io/etcd/server/v3", time.Minute, requireOnly("go.etcd.io/etcd/server/v3", "v"+EtcdVersion), ""},
 	{APIServer, "k8s.io/kubernetes/cmd/kube-apiserver", 12 * time.Minute, kubernetesModule, kubernetesLdflags},
 	{ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager", 2 * time.Minute, kubernetesModule, kubernetesLdflags},
 	{Scheduler, "k8s.io/kubernetes/cmd/kube-scheduler", time.Minute, kubernetesModule, kubernetesLdflags},
 	{Kubectl, "k8s.io/kubernetes/cmd/kubectl", time.Minute, kubernetesModule, kubernetesLdflags},
+	{Kubelet, "k8s.io/kubernetes/cmd/kubelet", 3 * time.Minute, kubernetesModule, kubernetesLdflags},
+	{KubeProxy, "k8s.io/kubernetes/cmd/kube-proxy", time.Minute, kubernetesModule, kubernetesLdflags},
+	{CoreDNS, "github.com/coredns/coredns", 6 * time.Minute, requireOnly("github.com/coredns/coredns", "v"+CoreDNSVersion), ""},
 }
 
 // ControlPlanePrograms answers the names of the programs that [Start] needs, in
@@ -57,3 +68,7 @@ var programs = []program{
 func ControlPlanePrograms() []string {
 	return []string{Etcd, APIServer, ControllerManager, Scheduler, Kubectl}
 }
+
+// NodePrograms answers the names of the programs that a node needs besides those
+// of the control plane.
+func NodePrograms() []string { return []string{Kubelet, KubeProxy, CoreDNS} }

@@ -16,9 +16,13 @@ import (
 // detach runs `rig up` in the background and returns once its control plane
 // works. That process stays: it is the parent of the servers, and `rig down`
 // asks it to stop.
-func detach(ctx context.Context, dir string) error {
+func detach(ctx context.Context, dir string, node bool) error {
 	// Here, so that its progress is seen.
-	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
+	programs, args := cluster.ControlPlanePrograms(), []string{"up", "--dir", dir}
+	if node {
+		programs, args = append(programs, cluster.NodePrograms()...), append(args, "--node")
+	}
+	if _, err := cluster.Build(ctx, os.Stderr, programs...); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -35,7 +39,7 @@ func detach(ctx context.Context, dir string) error {
 	}
 	defer log.Close()
 
-	child := exec.Command(self, "up", "--dir", dir)
+	child := exec.Command(self, args...)
 	child.Stderr = log
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // closing the terminal does not end it
 	stdout, err := child.StdoutPipe()

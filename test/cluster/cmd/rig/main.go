@@ -62,19 +62,21 @@ func command() *cobra.Command {
 		},
 	}
 
-	var detached bool
+	var detached, node bool
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Start a control plane, print KUBECONFIG=path, and stop it when interrupted",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if detached {
-				return detach(cmd.Context(), dir)
+				return detach(cmd.Context(), dir, node)
 			}
-			return run(cmd.Context(), dir)
+			return run(cmd.Context(), dir, node)
 		},
 	}
 	up.Flags().BoolVar(&detached, "detach", false, "return once it works, leaving it in the background until `rig down`")
+
+	up.Flags().BoolVar(&node, "node", false, "with a node that runs pods (Linux, root, Debian's packages)")
 
 	down := &cobra.Command{
 		Use:   "down",
@@ -110,8 +112,8 @@ func command() *cobra.Command {
 
 // run keeps a control plane until ctx is done. The line with the kubeconfig is
 // all it writes to standard output, and tells that the control plane works.
-func run(ctx context.Context, dir string) error {
-	cp, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr})
+func run(ctx context.Context, dir string, node bool) error {
+	cp, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr, Node: node})
 	if err != nil {
 		return err
 	}

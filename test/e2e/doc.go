@@ -1,0 +1,14 @@
+// Package e2e runs whole pods: the webhook's, the agent's, Medusa's and
+// Cassandra's real programs in containers on a real node.
+//
+//	e2e.go       a cluster with the webhook, a node, the images and an S3 server
+//	pods.go      applying, waiting, running commands in containers
+//	cassandra.go a StatefulSet, its rows, its backups
+//	collect.go   what is kept of a test that failed
+//	manifests/   what is applied
+//	scripts/     what runs in containers: CQL, and Medusa's gRPC client
+//
+// The tests are scenarios, named after what they show. They run with
+// STATEGRAFT_E2E=1, as root on Debian. What is kept of a failed one is in the
+// folder that STATEGRAFT_E2E_LOGS names, or in one that the test's output names.
+package e2e

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// env is what all scenarios run in; nil unless they are asked for.
+var env *Env
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	if os.Getenv(EnabledEnv) != "1" {
+		return m.Run(), nil
+	}
+	began := time.Now()
+	if env, err = Start(context.Background(), os.Stderr); err != nil {
+		return 1, err
+	}
+	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(began).Round(100*time.Millisecond))
+	defer func() { err = errors.Join(err, env.Stop(context.Background())) }()
+	return m.Run(), nil
+}
+
+// scenario answers the cluster and a context for a scenario, and keeps what
+// explains its failure.
+func scenario(t *testing.T, limit time.Duration) (*Env, context.Context) {
+	t.Helper()
+	if env == nil {
+		t.Skipf("runs whole pods: set %s=1 to run it, as root on Debian", EnabledEnv)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not done within %s", limit))
+	t.Cleanup(func() {
+		cancel()
+		if t.Failed() {
+			dir, err := env.Collect(context.Background(), t.Name())
+			t.Logf("logs are in %s (%v)", dir, err)
+		}
+		if err := env.Forget(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return env, ctx
+}

@@ -1,0 +1,3 @@
+package e2e
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update

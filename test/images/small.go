@@ -1,0 +1,100 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stategraft/stategraft/test/cluster"
+	"github.com/stategraft/stategraft/test/images/archive"
+)
+
+const (
+	module    = "github.com/stategraft/stategraft"
+	s3Module  = "github.com/versity/versitygw"
+	s3Version = "v1.8.0"
+)
+
+// agentRecipe builds the agent first: its content decides whether the image is
+// another one.
+func agentRecipe(ctx context.Context) (recipe, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return recipe{}, err
+	}
+	folder, err := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return recipe{}, fmt.Errorf("finding the repository: %w", err)
+	}
+	program := filepath.Join(dir, "stategraft-agent")
+	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+		"-o", program, "./cmd/stategraft-agent"); err != nil {
+		return recipe{}, err
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return recipe{}, fmt.Errorf("reading the agent: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return recipe{
+		image: archive.Image{User: "65532:65532", Entrypoint: []string{"/usr/local/bin/stategraft-agent"},
+			Env: []string{"PATH=/usr/local/bin:/bin"}},
+		inputs: []string{"layout 1", hex.EncodeToString(sum[:])},
+		build: func(ctx context.Context, root, _ string) error {
+			if err := cluster.BusyboxRoot(ctx, root); err != nil {
+				return err
+			}
+			return put(root, "usr/local/bin/stategraft-agent", text)
+		},
+		owner: own(),
+	}, nil
+}
+
+// s3Recipe is an S3 server that keeps objects as files in /data, one folder for
+// each bucket.
+func s3Recipe() recipe {
+	return recipe{
+		image: archive.Image{Entrypoint: []string{"/usr/local/bin/versitygw"},
+			Cmd: []string{"--port", ":9000", "posix", "/data"}, Env: []string{"PATH=/usr/local/bin:/bin"}},
+		inputs: []string{"layout 1", s3Module, s3Version},
+		build: func(ctx context.Context, root, work string) error {
+			if err := cluster.BusyboxRoot(ctx, root); err != nil {
+				return err
+			}
+			mod := fmt.Sprintf("module rig\n\ngo 1.26.0\n\nrequire %s %s\n", s3Module, s3Version)
+			if err := os.WriteFile(filepath.Join(work, "go.mod"), []byte(mod), 0o644); err != nil {
+				return fmt.Errorf("writing go.mod: %w", err)
+			}
+			program := filepath.Join(work, "versitygw")
+			if _, err := run(ctx, work, []string{"CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOWORK=off"}, "go", "build", "-ldflags", "-s -w",
+				"-o", program, s3Module+"/cmd/versitygw"); err != nil {
+				return err
+			}
+			text, err := os.ReadFile(program)
+			if err != nil {
+				return fmt.Errorf("reading the S3 server: %w", err)
+			}
+			if err := os.MkdirAll(filepath.Join(root, "data"), 0o755); err != nil {
+				return fmt.Errorf("making /data: %w", err)
+			}
+			return put(root, "usr/local/bin/versitygw", text)
+		},
+		owner: own(),
+	}
+}
+
+// put writes a program into the root file system.
+func put(root, name string, program []byte) error {
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("installing /%s: %w", name, err)
+	}
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		return fmt.Errorf("installing /%s: %w", name, err)
+	}
+	return nil
+}
