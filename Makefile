@@ -5,7 +5,12 @@
 
 SHELL := /bin/sh
 GO ?= go
+# Of the version of Go that go.mod asks for, which need not be the first in PATH.
+GOFMT = $(shell $(GO) env GOROOT)/bin/gofmt
 RIG := $(GO) run ./test/cluster/cmd/rig
+
+# The race detector needs a C compiler. `make test RACE=` does without.
+RACE ?= $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && echo -race)
 
 # The versions of the tools of `make lint` and `make vuln`.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -35,16 +40,15 @@ rig: ## build the control plane's programs, unless they are there
 
 .PHONY: test
 test: check rig ## all tests: formatting, vet, unit, golden, control plane
-	STATEGRAFT_RIG=1 $(GO) test -count=1 -timeout 30m ./...
+	STATEGRAFT_RIG=1 STATEGRAFT_RACE=$(if $(RACE),1) $(GO) test $(RACE) -count=1 -timeout 30m ./...
 
 .PHONY: unit
-unit: ## the tests that start nothing, with the race detector where there is a C compiler
-	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then race=-race; fi; \
-	echo "$(GO) test $$race ./..."; $(GO) test $$race ./...
+unit: ## the tests that start nothing, in seconds
+	$(GO) test ./...
 
 .PHONY: check
 check: ## gofmt, go vet, and that go.mod is tidy
-	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+	@unformatted=$$($(GOFMT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
@@ -79,7 +83,7 @@ update-reviews: rig ## record anew the requests that the benchmark runs on
 
 .PHONY: tidy
 tidy: ## format, and tidy go.mod
-	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+	$(GOFMT) -w .
 	$(GO) mod tidy
 
 .PHONY: clean

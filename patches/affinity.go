@@ -9,8 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/workload"
 )
 
 const (
@@ -44,6 +46,11 @@ func (b *builder) affinity() {
 		}
 	}
 	if b.s.ColocateWith != nil {
+		if b.s.SpreadHost && matches(b.s.ColocateWith, b.pod.Metadata.Labels) {
+			b.conflict = &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("annotation %s wants the pod beside pods like itself, and %s: host wants them apart",
+				api.AnnotationColocateWith, api.AnnotationSpread)}
+			return
+		}
 		want = append(want, wantedTerm{"podAffinity", required, corev1.PodAffinityTerm{LabelSelector: b.s.ColocateWith, TopologyKey: corev1.LabelHostname}})
 	}
 	b.terms(want)
@@ -130,6 +137,11 @@ func readAffinity(raw jsontext.Value) (have affinityTerms, exists bool, err erro
 		}
 	}
 	return have, true, nil
+}
+
+func matches(selector *metav1.LabelSelector, set map[string]string) bool {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && parsed.Matches(labels.Set(set))
 }
 
 // contains compares in canonical form, as the order of members means nothing.

@@ -27,7 +27,15 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	b.Operations = make([]jsonpatch.Operation, 0, 16) // enough for nearly every pod
 	b.Volumes = make([]Volume, 0, 8)
 	b.Containers = make([]*Container, 0, 3)
+	if err := squatters(pod); err != nil {
+		return nil, err
+	}
 	b.guaranteed = guaranteed(pod)
+	if b.token = mountsToken(pod); b.token {
+		// Ours have no use for it. Without one of their own there, the API server
+		// would also change the pod after us, and ask us again.
+		b.volume(emptyVolume(VolumeNoToken))
+	}
 	b.ordinary = b.security()
 	b.network()
 	if err := b.ports(); err != nil {
@@ -43,14 +51,14 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 		}
 		b.kvs()
 	}
-	if b.conflict != nil {
-		return nil, b.conflict
-	}
 	if err := b.restoreMatches(); err != nil {
 		return nil, err
 	}
 	b.configMap()
 	b.affinity()
+	if b.conflict != nil {
+		return nil, b.conflict
+	}
 	if s.Expose {
 		b.warn(fmt.Sprintf("annotation %s is understood, but this version has no controller that makes the Services", api.AnnotationExpose))
 	}

@@ -40,6 +40,7 @@ type builder struct {
 	snapshotPort int32
 	guaranteed   bool
 	hostNetwork  bool // after the patch
+	token        bool // the pod's containers are given the service account's token
 	conflict     *Conflict
 	ordinary     *SecurityContext
 }
@@ -98,8 +99,12 @@ func (b *builder) finish(c *Container) {
 			c.Ports[i].HostPort = c.Ports[i].ContainerPort
 		}
 	}
+	if b.token {
+		c.VolumeMounts = append(c.VolumeMounts, readOnly(VolumeNoToken, dirToken))
+	}
 	c.Resources = b.resources(c.Name, c.Resources)
 	b.expand(c)
+	b.apart(c)
 }
 
 // list emits the operations that put values into the array at path: at its end

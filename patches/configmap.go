@@ -3,6 +3,7 @@ package patches
 import (
 	"fmt"
 	"path"
+	"strings"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
@@ -73,9 +74,11 @@ func mounted(c *workload.Container) bool {
 	return false
 }
 
+// mountAt finds a mount at the directory, or inside it: a read-only volume around
+// that one would leave no place to mount it on.
 func mountAt(c *workload.Container, at string) (string, bool) {
 	for _, m := range c.Mounts {
-		if path.Clean(m.Path) == at {
+		if p := path.Clean(m.Path); p == at || strings.HasPrefix(p, at+"/") {
 			return m.Volume, true
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	VolumeTmp          = workload.OwnPrefix + "tmp"
 	VolumeSnapshotTmp  = workload.OwnPrefix + "snapshot-tmp"
 	VolumeConfig       = workload.OwnPrefix + "config"
+	VolumeNoToken      = workload.OwnPrefix + "no-token"
 )
 
 // Places inside the injected containers.
@@ -33,6 +34,11 @@ const (
 	DirCQL          = "/etc/stategraft/cql"
 	DirJMX          = "/etc/stategraft/jmx"
 
+	// dirToken is where the API server mounts the token of the pod's service
+	// account into every container that has nothing there, ours included
+	// (k8s.io/kubernetes/plugin/pkg/admission/serviceaccount).
+	dirToken = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 	// AgentInImage is the agent in its own image, AgentShared the copy that it
 	// puts on the shared volume for the other containers.
 	AgentInImage = "/usr/local/bin/stategraft-agent"
@@ -42,6 +48,9 @@ const (
 // EnvBackup names the backup in the restore container. The policy that keeps a
 // pod from starting without its restore reads it too (deploy/admission).
 const EnvBackup = "STATEGRAFT_BACKUP"
+
+// envSource names the node of the backup to take, where it is not the pod's own.
+const envSource = "STATEGRAFT_RESTORE_SOURCE"
 
 // The commands run in whatever image they are put into, as long as it has a
 // shell: a container whose image cannot be pulled is healed by giving it the

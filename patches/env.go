@@ -61,6 +61,12 @@ func (b *builder) expand(c *Container) {
 			text += v.Value
 		}
 	}
+	for _, name := range references(text) {
+		if _, ours := variable(c.Env, name); !ours && !named(needed, name) {
+			b.conflict = b.unexpandable(name, c)
+			return
+		}
+	}
 	for i := len(needed) - 1; i >= 0; i-- {
 		v := needed[i]
 		copied, ok := copyEnv(main, v)
@@ -68,12 +74,32 @@ func (b *builder) expand(c *Container) {
 		switch {
 		case taken && sameField(have, copied):
 		case taken || !ok:
-			b.conflict = &Conflict{workload.ReasonDataNotOnVolume, fmt.Sprintf(
-				"the mount of volume %s takes its path from variable %s, which container %s cannot have as %s has it; use subPath, or another variable",
-				b.w.Data.Volume, v.Name, c.Name, main.Name)}
+			b.conflict = b.unexpandable(v.Name, c)
 		default:
 			c.Env = append(c.Env, copied)
 		}
+	}
+}
+
+func (b *builder) unexpandable(name string, c *Container) *Conflict {
+	return &Conflict{workload.ReasonNameConflict, fmt.Sprintf(
+		"a mount of container %s takes its path from variable %s, which %s cannot be given; use subPath, or a variable of the container's own",
+		b.w.Container, workload.Short(name), c.Name)}
+}
+
+// references lists the variables that a text refers to as $(NAME).
+func references(text string) []string {
+	var names []string
+	for {
+		_, rest, ok := strings.Cut(text, "$(")
+		if !ok {
+			return names
+		}
+		name, after, ok := strings.Cut(rest, ")")
+		if !ok {
+			return names
+		}
+		names, text = append(names, name), after
 	}
 }
 

@@ -1,7 +1,9 @@
 package patches
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
@@ -28,6 +30,9 @@ func (b *builder) network() {
 		}
 		b.hostNetwork = true
 		b.add("/spec/hostNetwork", true)
+		if b.w.Kind == workload.KindCassandra {
+			b.warn("with hostNetwork the backup is filed under the node's address; on another node name the source in " + api.AnnotationRestoreSource)
+		}
 	}
 	switch b.pod.Spec.DNSPolicy {
 	case "", clusterFirst:
@@ -49,25 +54,51 @@ func (b *builder) hostNetworkPossible() (string, bool) {
 	case "baseline", "restricted":
 		return fmt.Sprintf("the namespace enforces the %s Pod Security Standard, which forbids it", b.s.PodSecurity), false
 	}
+	switch {
+	case b.pod.Spec.HostUsers != nil && !*b.pod.Spec.HostUsers:
+		return "the pod has hostUsers: false, which goes only with a network of its own", false
+	case b.pod.Spec.HostnameAs != "":
+		return "the pod has a hostnameOverride, which goes only with a network of its own", false
+	}
+	for _, sysctl := range b.pod.Spec.Security.Sysctls {
+		if strings.HasPrefix(sysctl.Name, "net.") || strings.HasPrefix(sysctl.Name, "net/") {
+			return fmt.Sprintf("the pod sets %s, which goes only with a network of its own", workload.Short(sysctl.Name)), false
+		}
+	}
+	return b.hostPortsPossible()
+}
+
+// hostPortsPossible looks for ports that the API server, which makes each a host
+// port, would refuse. Init containers do not run together: each stands alone.
+func (b *builder) hostPortsPossible() (string, bool) {
+	for i := range b.pod.Spec.InitContainers {
+		c := &b.pod.Spec.InitContainers[i]
+		if text, ok := mappable(c, map[string]string{}); !ok && !workload.Own(c.Name) {
+			return text, false
+		}
+	}
 	seen := map[string]string{}
 	for i := range b.pod.Spec.Containers {
 		c := &b.pod.Spec.Containers[i]
-		if workload.Own(c.Name) {
-			continue
+		if text, ok := mappable(c, seen); !ok && !workload.Own(c.Name) {
+			return text, false
 		}
-		for _, p := range c.Ports {
-			if p.HostPort != 0 && p.HostPort != p.ContainerPort {
-				return fmt.Sprintf("container %s maps port %d to host port %d, and they would have to be the same", c.Name, p.ContainerPort, p.HostPort), false
-			}
-			key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
-			if p.Protocol == "" {
-				key = fmt.Sprintf("%d/TCP", p.ContainerPort)
-			}
-			if other, ok := seen[key]; ok {
-				return fmt.Sprintf("containers %s and %s both declare port %s, which the node has once", other, c.Name, key), false
-			}
-			seen[key] = c.Name
+	}
+	return "", true
+}
+
+// mappable tells whether the container's ports can be the node's, beside those
+// that were seen before, by their containers.
+func mappable(c *workload.Container, seen map[string]string) (string, bool) {
+	for _, p := range c.Ports {
+		if p.HostPort != 0 && p.HostPort != p.ContainerPort {
+			return fmt.Sprintf("container %s maps port %d to host port %d, and they would have to be the same", c.Name, p.ContainerPort, p.HostPort), false
 		}
+		key := fmt.Sprintf("%d/%s", p.ContainerPort, cmp.Or(p.Protocol, "TCP"))
+		if other, ok := seen[key]; ok {
+			return fmt.Sprintf("port %s, which the node has once, is declared by %s and by %s", key, other, c.Name), false
+		}
+		seen[key] = c.Name
 	}
 	return "", true
 }

@@ -34,10 +34,15 @@ func TestHostNetwork(t *testing.T) {
 		{"false said", pod(`"hostNetwork":false`, ""), "", true, "ClusterFirstWithHostNet", ""},
 		{"mapped", pod("", `"ports":[{"containerPort":9042,"hostPort":19042},{"containerPort":7000}]`), "", false, "", "maps port 9042 to host port 19042"},
 		{"mapped to the same", pod("", `"ports":[{"containerPort":9042,"hostPort":9042},{"containerPort":7000}]`), "", true, "ClusterFirstWithHostNet", ""},
-		{"declared by two", pod(`"containers":[{"name":"a","ports":[{"containerPort":7000}]},`+container(pod("", ""))+`]`, ""), "", false, "", "both declare port 7000/TCP"},
+		{"declared by two", pod(`"containers":[{"name":"a","ports":[{"containerPort":7000}]},`+container(pod("", ""))+`]`, ""), "", false, "", "port 7000/TCP, which the node has once, is declared by a and by cassandra"},
 		{"declared by two, other protocols", pod(`"containers":[{"name":"a","ports":[{"containerPort":7000,"protocol":"UDP"}]},`+container(pod("", ""))+`]`, ""), "", true, "ClusterFirstWithHostNet", ""},
 		// The API server takes it as long as it is no host port.
 		{"declared twice by one", pod("", `"ports":[{"name":"a","containerPort":9042},{"name":"b","containerPort":9042},{"containerPort":7000}]`), "", false, "", "port 9042"},
+		{"user namespace", pod(`"hostUsers":false`, ""), "", false, "", "hostUsers"},
+		{"host name of its own", pod(`"hostnameOverride":"x"`, ""), "", false, "", "hostnameOverride"},
+		{"network sysctl", pod(`"securityContext":{"sysctls":[{"name":"net.ipv4.tcp_keepalive_time","value":"60"}]}`, ""), "", false, "", "net.ipv4.tcp_keepalive_time"},
+		{"other sysctl", pod(`"securityContext":{"sysctls":[{"name":"kernel.shm_rmid_forced","value":"1"}]}`, ""), "", true, "ClusterFirstWithHostNet", ""},
+		{"twice in an init container", pod(`"initContainers":[{"name":"i","ports":[{"containerPort":1},{"containerPort":1}]}]`, ""), "", false, "", "port 1/TCP"},
 		{"anna", anna("", ""), "", true, "ClusterFirstWithHostNet", ""},
 	} {
 		p, patch := graft(t, c.raw, settings(func(s *patches.Settings) { s.HostNetwork, s.PodSecurity = true, c.security }))
@@ -48,7 +53,18 @@ func TestHostNetwork(t *testing.T) {
 		if c.given && string(p.Spec.DNSPolicy) != c.dns {
 			t.Errorf("%s: dnsPolicy %s", c.what, p.Spec.DNSPolicy)
 		}
-		if warned := strings.Join(patch.Warnings, "\n"); c.warning == "" && warned != "" || !strings.Contains(warned, c.warning) {
+		warned := strings.Join(patch.Warnings, "\n")
+		if c.given && c.what != "has it already" && c.what != "anna" {
+			// The node's address is not the pod's: said once, always.
+			const identity = "the backup is filed under the node's address"
+			if strings.Count(warned, identity) != 1 {
+				t.Errorf("%s: warnings %q", c.what, warned)
+			}
+			if c.warning == "" {
+				warned = ""
+			}
+		}
+		if c.warning == "" && warned != "" || !strings.Contains(warned, c.warning) {
 			t.Errorf("%s: warnings %q", c.what, warned)
 		}
 		if err := hostPorts(p); err != nil {

@@ -6,15 +6,16 @@ import (
 	"github.com/stategraft/stategraft/workload"
 )
 
-// cpuLimit is used only where a CPU limit is needed at all.
+// cpuLimit is used only where a CPU limit is needed at all. In a Guaranteed pod
+// it is also what the node has to have free, so it is small.
 func cpuLimit(name string) string {
 	switch name {
 	case ContainerMedusa, ContainerRestore:
-		return "1"
-	case ContainerSnapshot:
 		return "500m"
+	case ContainerSnapshot:
+		return "200m"
 	}
-	return "100m"
+	return "50m"
 }
 
 // resources completes the resources of an injected container so that the pod

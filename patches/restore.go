@@ -27,7 +27,7 @@ func (b *builder) cassandraRestore() {
 	restore.TerminationMessagePolicy = fallbackToLogs
 	restore.Env = append(restore.Env, nonEmpty([]EnvVar{
 		value(EnvBackup, b.s.Restore),
-		value("STATEGRAFT_RESTORE_SOURCE", b.s.RestoreSource),
+		value(envSource, b.s.RestoreSource),
 		value("STATEGRAFT_DATA_MOUNT", b.w.Data.Path),
 		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
 		value("STATEGRAFT_COMMITLOG_DIRECTORY", b.w.Commitlog),
@@ -55,22 +55,23 @@ func (b *builder) restoreMatches() error {
 		if c.Name != ContainerRestore {
 			continue
 		}
-		if c.RestartPolicy == "Always" || !asksFor(c, b.s.Restore) {
-			return &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("the pod already has a container %s that is not for backup %q of annotation %s; remove the container from the template",
+		if c.RestartPolicy == "Always" || !runsAgent(c.Command) || !asksFor(c, EnvBackup, b.s.Restore) || !asksFor(c, envSource, b.s.RestoreSource) {
+			return &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("the pod already has a container %s that is not Stategraft's for backup %q of annotation %s (and its source); remove the container from the template",
 				ContainerRestore, b.s.Restore, api.AnnotationRestore)}
 		}
 	}
 	return nil
 }
 
-// asksFor tells whether the container restores the backup: of a variable that
-// is there twice, the last counts, so all have to agree.
-func asksFor(c *workload.Container, backup string) bool {
-	found := false
+// asksFor tells whether a variable of the container has the value: of one that
+// is there twice the last counts, so all have to agree. An empty value is the
+// same as none.
+func asksFor(c *workload.Container, name, value string) bool {
+	found := value == ""
 	for i := range c.Env {
-		if c.Env[i].Name == EnvBackup {
+		if c.Env[i].Name == name {
 			found = true
-			if c.Env[i].Value != backup {
+			if c.Env[i].Value != value {
 				return false
 			}
 		}

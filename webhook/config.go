@@ -1,17 +1,21 @@
 package webhook
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -64,11 +68,12 @@ func DefaultConfig() *Config {
 // annotation could not have are errors that name them.
 func ParseConfig(text []byte) (*Config, error) {
 	config := DefaultConfig()
-	if len(bytes.TrimSpace(text)) > 0 {
-		config.APIVersion, config.Kind = "", ""
-		if err := yaml.UnmarshalStrict(text, config); err != nil {
-			return nil, fmt.Errorf("reading the configuration: %w", err)
-		}
+	config.APIVersion, config.Kind = "", ""
+	if err := oneDocument(text); err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(text, config); err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	if config.APIVersion != ConfigVersion || config.Kind != ConfigKind {
 		return nil, fmt.Errorf("the configuration is apiVersion %q, kind %q; it has to be %s, %s",
@@ -95,6 +100,30 @@ func ParseConfig(text []byte) (*Config, error) {
 	return config, nil
 }
 
+// oneDocument refuses a file with nothing in it, as a writer that was cut short
+// leaves one, and a second document, which would not be read.
+func oneDocument(text []byte) error {
+	documents := 0
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("reading the configuration: %w", err)
+		}
+		var content any
+		if yaml.Unmarshal(document, &content) != nil || content != nil {
+			documents++
+		}
+	}
+	if documents != 1 {
+		return fmt.Errorf("the configuration has %d documents; it has to be one", documents)
+	}
+	return nil
+}
+
 // perPod are the annotations that make no sense as a default of all pods.
 var perPod = []string{api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationContainer, api.AnnotationDataVolume}
 
@@ -103,7 +132,10 @@ func (c *Config) setDefaults() error {
 	for name, value := range c.Annotations {
 		key := api.Group + "/" + name
 		if !slices.Contains(api.Annotations, key) {
-			return fmt.Errorf("annotations: %q is not known; did you mean %q?", workload.Short(name), nearest(key, api.Annotations)[len(api.Group)+1:])
+			if strings.HasPrefix(name, api.Group+"/") {
+				return fmt.Errorf("annotations: %q is written without %s/ here", workload.Short(name), api.Group)
+			}
+			return fmt.Errorf("annotations: %q is not known%s", workload.Short(name), strings.ReplaceAll(suggestion(key, api.Annotations), api.Group+"/", ""))
 		}
 		if slices.Contains(perPod, key) {
 			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a pod", name)

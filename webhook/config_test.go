@@ -11,7 +11,7 @@ import (
 
 func TestParseConfig(t *testing.T) {
 	for _, c := range []struct{ what, text, problem string }{
-		{"empty", "", ""},
+		{"empty", "", "0 documents"},
 		{"head", configHead, ""},
 		{"everything", configHead + `
 annotations: {spread: host, expose: LoadBalancer, storage-secret: none, colocate-with: a=b}
@@ -27,8 +27,8 @@ nativeSidecars: never
 		{"twice", configHead + "nativeSidecars: auto\nnativeSidecars: never\n", "nativeSidecars"},
 		{"no YAML", configHead + "\t:", ""},
 		{"bad choice", configHead + "nativeSidecars: yes please\n", "auto, always or never"},
-		{"unknown annotation", configHead + "annotations: {spraed: host}\n", `did you mean "spread"`},
-		{"with its prefix", configHead + "annotations: {stategraft.io/spread: host}\n", "is not known"},
+		{"unknown annotation", configHead + "annotations: {spraed: host}\n", "did you mean spread?"},
+		{"with its prefix", configHead + "annotations: {stategraft.io/spread: host}\n", "is written without stategraft.io/ here"},
 		{"bad value", configHead + "annotations: {spread: rack}\n", "annotation stategraft.io/spread of the configuration"},
 		{"restore", configHead + "annotations: {restore: b}\n", "restore cannot be a default"},
 		{"restore-source", configHead + "annotations: {restore-source: b}\n", "restore-source cannot be a default"},
@@ -104,7 +104,7 @@ func TestConfigReload(t *testing.T) {
 		{"mended", configHead + "annotations: {spread: zone}", "zone", 2, 2},
 		{"gone", "", "zone", 2, 3},
 		{"back and changed", configHead + "annotations: {spread: host}", "host", 3, 3},
-		{"emptied, which stands for the defaults", " \n", "", 4, 3},
+		{"emptied, as a writer that is cut short leaves it", " \n", "host", 3, 4},
 	} {
 		if step.text == "" {
 			if err := os.Remove(path); err != nil {

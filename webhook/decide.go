@@ -32,6 +32,10 @@ type Outcome struct {
 	workload.Decision
 	Patch *patches.Patch // nil unless injected
 	Owner workload.Owner // who made the pod; zero where nobody did
+
+	// Unread are the warnings of keys that look like ours and are not read. Who
+	// wrote them into a template does not see the answer to its pods.
+	Unread []string
 }
 
 // Decide is what admission and the command line have in common: it recognises
@@ -56,7 +60,8 @@ func Decide(in Input) Outcome {
 	}
 	out := decide(pod, &r, in)
 	out.Owner, _ = pod.Controller()
-	out.Warnings = append(r.warnings, out.Warnings...)
+	out.Unread = r.unread
+	out.Warnings = append(append(append([]string{}, r.unread...), r.warnings...), out.Warnings...)
 	if r.refuses(out.Decision) {
 		bad, _ := r.problemOf(api.AnnotationRestore)
 		out.refuse(r.settings.Restore, bad.text)

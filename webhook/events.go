@@ -25,4 +25,11 @@ func (r Recorder) Skipped(namespace string, owner workload.Owner, d workload.Dec
 	r.Eventf(ownerReference(namespace, owner), nil, corev1.EventTypeWarning, reason, "Admission", "pod %s (%s): %s", note, d.Reason, workload.Clip(d.Message, 900))
 }
 
+// Unread implements Events.
+func (r Recorder) Unread(namespace string, owner workload.Owner, warning string) {
+	if owner.Name != "" {
+		r.Eventf(ownerReference(namespace, owner), nil, corev1.EventTypeWarning, "StategraftUnread", "Admission", "%s", workload.Clip(workload.Printable(warning), 900))
+	}
+}
+
 func metaUID(uid string) types.UID { return types.UID(uid) }

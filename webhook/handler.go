@@ -26,6 +26,7 @@ const Path = "/mutate-v1-pod"
 // Events tells the owner of a pod of a decision that it would want to know of.
 type Events interface {
 	Skipped(namespace string, owner workload.Owner, d workload.Decision)
+	Unread(namespace string, owner workload.Owner, warning string)
 }
 
 // Handler is the admission handler.
@@ -137,9 +138,14 @@ func (h *Handler) observe(req *admission.Request, out Outcome, took time.Duratio
 	latency.Observe(took.Seconds())
 	if h.Log.Enabled() {
 		h.Log.Info("pod decided", "namespace", req.Namespace, "name", req.Name, "requestID", req.UID, "decision", out.Verdict,
-			"reason", out.Reason, "kind", out.Workload.Kind, "message", out.Message, "took", took.String())
+			"reason", out.Reason, "kind", out.Workload.Kind, "message", out.Message, "warnings", out.Warnings, "took", took.String())
 	}
 	dryRun := req.DryRun != nil && *req.DryRun
+	if h.Events != nil && !dryRun && out.Reason != workload.ReasonAlreadyInjected {
+		for _, warning := range out.Unread[:min(len(out.Unread), warningsLimit)] {
+			h.Events.Unread(req.Namespace, out.Owner, warning)
+		}
+	}
 	if h.Events != nil && !dryRun && out.Verdict != workload.Inject && (out.Reason.Wanted() || out.Verdict == workload.Refuse) {
 		h.Events.Skipped(req.Namespace, out.Owner, out.Decision)
 	}

@@ -96,6 +96,10 @@ func TestMetrics(t *testing.T) {
 // recorded is an Events that keeps what it is told.
 type recorded struct{ skipped []string }
 
+func (r *recorded) Unread(namespace string, owner workload.Owner, warning string) {
+	r.skipped = append(r.skipped, namespace+"/"+owner.Name+" unread "+warning)
+}
+
 func (r *recorded) Skipped(namespace string, owner workload.Owner, d workload.Decision) {
 	r.skipped = append(r.skipped, fmt.Sprintf("%s/%s %s %s", namespace, owner.Name, d.Verdict, d.Reason))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
@@ -31,7 +32,7 @@ func backupName(text string) (string, error) {
 		return "", errors.New("it is empty; name a backup, or take the annotation off to start without a restore")
 	}
 	if !backupPattern.MatchString(text) || strings.Contains(text, "..") {
-		return "", errors.New("it takes the name of a backup: letters, digits and . _ : + - (no slash), at most 253")
+		return "", errors.New("it takes the name of a backup: a letter or digit, then letters, digits and . _ : + - (no slash, no ..), at most 253")
 	}
 	return text, nil
 }
@@ -119,7 +120,7 @@ func image(text string) (string, error) {
 
 func port(text string) (int32, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1024 || n > 65535 {
+	if err != nil || n < 1024 || n > 65535 || strconv.FormatInt(n, 10) != text {
 		return 0, errors.New("it takes a port from 1024 to 65535")
 	}
 	return int32(n), nil
@@ -151,6 +152,12 @@ func checkResources(r corev1.ResourceRequirements) (patches.Resources, error) {
 	if out.Limits, err = amounts(r.Limits); err != nil {
 		return out, err
 	}
+	// Less cannot start: the container would be killed at once.
+	for name, least := range map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: leastCPU, corev1.ResourceMemory: leastMemory} {
+		if limit, ok := r.Limits[name]; ok && limit.Cmp(least) < 0 {
+			return out, fmt.Errorf("a limit of %s below %s is too little to start with", name, least.String())
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
@@ -159,6 +166,11 @@ func checkResources(r corev1.ResourceRequirements) (patches.Resources, error) {
 	}
 	return out, nil
 }
+
+var (
+	leastCPU    = resource.MustParse("10m")
+	leastMemory = resource.MustParse("16Mi")
+)
 
 func amounts(list corev1.ResourceList) (a patches.Amounts, err error) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -14,7 +14,8 @@ import (
 )
 
 // limitsCPU tells whether every container of the namespace has to have a CPU
-// limit: a quota counts limits.cpu, or a LimitRange has a maximum
+// limit: a quota counts limits.cpu, or a LimitRange has a maximum or
+// a default
 // (k8s.io/apiserver/pkg/admission/plugin/resourcequota, plugin/pkg/admission/limitranger).
 func limitsCPU(ns Namespace) bool {
 	for i := range ns.Quotas {
@@ -26,7 +27,8 @@ func limitsCPU(ns Namespace) bool {
 		for _, item := range ns.LimitRanges[i].Spec.Limits {
 			_, most := item.Max[corev1.ResourceCPU]
 			_, ratio := item.MaxLimitRequestRatio[corev1.ResourceCPU]
-			if most || ratio {
+			_, filled := item.Default[corev1.ResourceCPU] // may be below our request
+			if most || ratio || filled && item.Type == corev1.LimitTypeContainer {
 				return true
 			}
 		}
@@ -40,12 +42,18 @@ func exceeds(pod *workload.Pod, patch *patches.Patch, ns Namespace) (string, boo
 	if len(ns.Quotas) == 0 && len(ns.LimitRanges) == 0 {
 		return "", false
 	}
+	if text, ok := filled(pod, ns); ok {
+		return text, true
+	}
 	before := podUsage(pod, nil)
 	after := podUsage(pod, patch)
 	for i := range ns.Quotas {
 		q := &ns.Quotas[i]
 		if !quotaApplies(q, pod) {
 			continue
+		}
+		if text, ok := newlyCounted(q, pod); ok {
+			return text, true
 		}
 		for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
 			hard := q.Spec.Hard[name]
@@ -67,6 +75,48 @@ func exceeds(pod *workload.Pod, patch *patches.Patch, ns Namespace) (string, boo
 	for i := range ns.LimitRanges {
 		if text, ok := breaks(&ns.LimitRanges[i], patch, before, after); ok {
 			return text, true
+		}
+	}
+	return "", false
+}
+
+// filled tells whether a LimitRange would give the sidecars of a pod that has
+// resources as a whole some of their own, which then exceed the pod's.
+func filled(pod *workload.Pod, ns Namespace) (string, bool) {
+	if r := pod.Spec.Resources; r == nil || len(r.Requests) == 0 && len(r.Limits) == 0 {
+		return "", false
+	}
+	for i := range ns.LimitRanges {
+		for _, item := range ns.LimitRanges[i].Spec.Limits {
+			if item.Type == corev1.LimitTypeContainer && len(item.Default)+len(item.DefaultRequest) > 0 {
+				return fmt.Sprintf("LimitRange %s gives every container resources by default, and the pod has resources as a whole, which those of the sidecars would exceed", ns.LimitRanges[i].Name), true
+			}
+		}
+	}
+	return "", false
+}
+
+// newlyCounted tells whether a quota of pods that are not BestEffort, which this
+// pod is until it has sidecars, has no room for it.
+func newlyCounted(q *corev1.ResourceQuota, pod *workload.Pod) (string, bool) {
+	scoped := slices.Contains(q.Spec.Scopes, corev1.ResourceQuotaScopeNotBestEffort)
+	if q.Spec.ScopeSelector != nil {
+		for _, e := range q.Spec.ScopeSelector.MatchExpressions {
+			scoped = scoped || e.ScopeName == corev1.ResourceQuotaScopeNotBestEffort
+		}
+	}
+	if !scoped || len(podUsage(pod, nil)) > 0 {
+		return "", false
+	}
+	for _, name := range [...]corev1.ResourceName{corev1.ResourcePods, "count/pods"} {
+		hard, ok := q.Spec.Hard[name]
+		if !ok {
+			continue
+		}
+		used := q.Status.Used[name].DeepCopy()
+		used.Add(resource.MustParse("1"))
+		if used.Cmp(hard) > 0 {
+			return fmt.Sprintf("ResourceQuota %s has no room for another pod that is not BestEffort, which this one is without sidecars", q.Name), true
 		}
 	}
 	return "", false

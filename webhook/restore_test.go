@@ -44,7 +44,7 @@ func TestRestoreOnSkipped(t *testing.T) {
 
 func TestRestoreTable(t *testing.T) {
 	restore := func(backup string) string {
-		return `{"name":"stategraft-restore","image":"medusa","env":[{"name":"STATEGRAFT_BACKUP","value":"` + backup + `"}]}`
+		return `{"name":"stategraft-restore","image":"medusa","command":["/stategraft/bin/stategraft-agent","medusa","restore"],"env":[{"name":"STATEGRAFT_BACKUP","value":"` + backup + `"}]}`
 	}
 	spec := func(member, value string) []byte {
 		return withSpec(t, annotated(t, cassandraPod, wantsRestore), func(spec map[string]any) {
@@ -78,10 +78,10 @@ func TestRestoreTable(t *testing.T) {
 		{"unknown namespace", annotated(t, cassandraPod, wantsRestore), Namespace{Unknown: true}, workload.Inject, ""},
 		{"template with this restore", spec("initContainers", "["+restore("b1")+"]"), labelled(), workload.Inject, ""},
 		{"template with another restore", spec("initContainers", "["+restore("b0")+"]"), labelled(), workload.Refuse, workload.ReasonBadAnnotation},
-		{"template with an empty restore", spec("initContainers", `[{"name":"stategraft-restore"}]`), labelled(), workload.Refuse, workload.ReasonBadAnnotation},
+		{"template with a decoy", spec("initContainers", `[{"name":"stategraft-restore","env":[{"name":"STATEGRAFT_BACKUP","value":"b1"}]}]`), labelled(), workload.Refuse, workload.ReasonNameConflict},
 		// Beside the database it restores nothing before the database starts.
 		{"template with a restore among the containers", spec("containers", "["+restore("b1")+"]"), labelled(), workload.Refuse, workload.ReasonBadAnnotation},
-		{"template with an empty restore among the containers", spec("containers", `[{"name":"stategraft-restore"}]`), labelled(), workload.Refuse, workload.ReasonBadAnnotation},
+		{"template with a decoy among the containers", spec("containers", `[{"name":"stategraft-restore"}]`), labelled(), workload.Refuse, workload.ReasonNameConflict},
 		{"grpc port taken", annotated(t, cassandraPod, map[string]string{api.AnnotationRestore: "b1", api.AnnotationGRPCPort: "9042"}), labelled(), workload.Refuse, workload.ReasonPortConflict},
 	} {
 		out := Decide(Input{Pod: c.raw, Namespace: c.ns, Config: DefaultConfig()})

@@ -21,6 +21,7 @@ type resolved struct {
 	hints    workload.Hints
 	problems []problem
 	warnings []string
+	unread   []string // warnings of keys that are not read
 
 	imageChosen  bool // the pod or its namespace names Medusa's image
 	restoreAsked bool // by the pod or its namespace, well or badly
@@ -46,7 +47,7 @@ func (l layers) get(key string) (value, where string, ok bool) {
 // resolve reads every annotation from the pod, its namespace and the
 // configuration's defaults, in this order, and reports each that is wrong.
 func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
-	r := resolved{settings: config.base, warnings: misspelt(pod, ns)}
+	r := resolved{settings: config.base, unread: misspelt(pod, ns)}
 	from := layers{pod.Metadata.Annotations, ns.Annotations, config.defaults}
 	r.read(from)
 	_, r.restoreOwn = pod.Metadata.Annotations[api.AnnotationRestore]
@@ -55,7 +56,10 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
 	_, own := pod.Metadata.Annotations[api.AnnotationMedusaImage]
 	_, shared := ns.Annotations[api.AnnotationMedusaImage]
 	r.imageChosen = own || shared
-	r.hints.NamespaceLabelled = ns.Labelled()
+	if r.settings.RestoreSource != "" && !r.restoreAsked {
+		r.warnings = append(r.warnings, "annotation "+api.AnnotationRestoreSource+" says nothing without "+api.AnnotationRestore)
+	}
+	r.hints.NamespaceLabelled, r.hints.NamespaceLabel = ns.Labelled(), ns.Labels[api.LabelInject]
 	r.hints.AnyUID = config.Medusa.AnyUIDImage != ""
 	r.settings.PodSecurity = ns.PodSecurity()
 	r.settings.LimitCPU = limitsCPU(ns)

@@ -24,7 +24,7 @@ func misspelt(pod *workload.Pod, ns Namespace) []string {
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string
 	for key := range have {
-		if strings.HasPrefix(key, api.Group+"/") && key != patches.AnnotationInjected && !slices.Contains(known, key) {
+		if alike(key) && key != patches.AnnotationInjected && !slices.Contains(known, key) {
 			keys = append(keys, key)
 		}
 	}
@@ -38,23 +38,34 @@ func unknown(warnings []string, what, where string, have map[string]string, know
 		case i >= warningsLimit: // only counted
 			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known", what, workload.Short(key), where))
 		default:
-			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known; did you mean %s?", what, workload.Short(key), where, nearest(key, known)))
+			warnings = append(warnings, fmt.Sprintf("%s %s of %s is not known%s", what, workload.Short(key), where, suggestion(key, known)))
 		}
 	}
 	return warnings
 }
 
-// nearest gives the known key with the smallest edit distance.
-func nearest(key string, known []string) string {
-	const limit = 100 // no key is as long; the distance takes the product of the lengths
-	key = key[:min(len(key), limit)]
-	found, least := "", 1<<30
+// alike tells whether a key is meant for Stategraft: Kubernetes takes prefixes of
+// any case, and people leave out the ending.
+func alike(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	return ok && (strings.EqualFold(prefix, api.Group) || strings.EqualFold(prefix, "stategraft"))
+}
+
+// suggestion names the known key that is nearest, as contracts go the prefix
+// included; if none is near, it names none.
+func suggestion(key string, known []string) string {
+	_, name, _ := strings.Cut(key, "/")
+	name = strings.ToLower(name[:min(len(name), 64)]) // no name is longer; the distance takes the product of the lengths
+	found, least := "", len(name)/2+1
 	for _, candidate := range known {
-		if d := distance(key, candidate); d < least {
+		if d := distance(name, candidate[len(api.Group)+1:]); d < least {
 			found, least = candidate, d
 		}
 	}
-	return found
+	if found == "" {
+		return ""
+	}
+	return "; did you mean " + found + "?"
 }
 
 // distance is the Levenshtein distance.

@@ -73,8 +73,8 @@ func TestMisspeltIsQuick(t *testing.T) {
 // The known keys are what the contract says, and none is another's typo.
 func TestKnownKeys(t *testing.T) {
 	for _, key := range api.Annotations {
-		if nearest(key, api.Annotations) != key {
-			t.Errorf("%s is nearest to %s", key, nearest(key, api.Annotations))
+		if got := suggestion(key, api.Annotations); got != "; did you mean "+key+"?" {
+			t.Errorf("%s: %q", key, got)
 		}
 	}
 }

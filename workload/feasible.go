@@ -70,13 +70,18 @@ func dataNotOnVolume(pod *Pod, w Workload) string {
 	if volume, ok := deviceUnder(c, l); ok {
 		return fmt.Sprintf("volume %s is a raw block device, which a sidecar cannot share", volume)
 	}
-	seen := "no mount"
-	for _, mount := range c.Mounts {
-		if covers(clean(mount.Path), l.data) {
-			seen = fmt.Sprintf("volume %s on %s is read-only or holds configuration", mount.Volume, clean(mount.Path))
+	seen := "nothing is mounted there"
+	if mount, ok := covering(c, l.data); ok {
+		switch _, there := pod.Volume(mount.Volume); {
+		case mount.Path == "/":
+			seen = fmt.Sprintf("volume %s is mounted on / as a whole", mount.Volume)
+		case !there:
+			seen = fmt.Sprintf("volume %s, mounted on %s, is not one of the pod's", mount.Volume, mount.Path)
+		default:
+			seen = fmt.Sprintf("volume %s, mounted on %s, cannot be written", mount.Volume, mount.Path)
 		}
 	}
-	return fmt.Sprintf("container %s keeps its data in %s, and %s holds that directory on a writable volume; mount one there, or name the volume in annotation %s",
+	return fmt.Sprintf("container %s keeps its data in %s, and %s; mount a writable volume there, or name the volume in annotation %s",
 		w.Container, w.DataDir, seen, api.AnnotationDataVolume)
 }
 

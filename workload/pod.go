@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -62,6 +61,8 @@ type Spec struct {
 	Resources      *Resources        `json:"resources"`
 	Affinity       jsontext.Value    `json:"affinity"`
 	HostNetwork    bool              `json:"hostNetwork"`
+	HostUsers      *bool             `json:"hostUsers"`
+	HostnameAs     string            `json:"hostnameOverride"`
 	DNSPolicy      string            `json:"dnsPolicy"`
 	RestartPolicy  string            `json:"restartPolicy"`
 	Subdomain      string            `json:"subdomain"`
@@ -80,6 +81,7 @@ type Container struct {
 	PullPolicy    string          `json:"imagePullPolicy"`
 	Command       []string        `json:"command"`
 	Args          []string        `json:"args"`
+	EnvFrom       []struct{}      `json:"envFrom"`
 	Env           []EnvVar        `json:"env"`
 	Ports         []Port          `json:"ports"`
 	Resources     Resources       `json:"resources"`
@@ -142,6 +144,12 @@ type SecurityContext struct {
 	RunAsNonRoot   *bool          `json:"runAsNonRoot"`
 	FSGroup        *int64         `json:"fsGroup"`
 	SELinuxOptions jsontext.Value `json:"seLinuxOptions"`
+	Sysctls        []Sysctl       `json:"sysctls"`
+}
+
+// Sysctl is the part of core/v1 Sysctl that is read.
+type Sysctl struct {
+	Name string `json:"name"`
 }
 
 // Probe is the part of core/v1 Probe that is read.
@@ -180,49 +188,6 @@ type Volume struct {
 // Source is what is read of any volume source.
 type Source struct {
 	ReadOnly bool `json:"readOnly"`
-}
-
-// Quantity is a resource quantity as written: hand-written YAML also has bare
-// numbers (cpu: 1).
-type Quantity string
-
-// UnmarshalJSONFrom accepts a string or a number.
-func (q *Quantity) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	text, err := scalar(dec)
-	*q = Quantity(text)
-	return err
-}
-
-// IntOrString is a port as written, by number or by name.
-type IntOrString string
-
-// Is tells whether it is the number of the port.
-func (p IntOrString) Is(port int32) bool {
-	if p == "" || p[0] < '0' || p[0] > '9' {
-		return false
-	}
-	n, err := strconv.ParseInt(string(p), 10, 32)
-	return err == nil && int32(n) == port
-}
-
-// UnmarshalJSONFrom accepts a string or a number.
-func (p *IntOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	text, err := scalar(dec)
-	*p = IntOrString(text)
-	return err
-}
-
-func scalar(dec *jsontext.Decoder) (string, error) {
-	switch dec.PeekKind() {
-	case '"', '0', 'n':
-		token, err := dec.ReadToken()
-		if err != nil || token.Kind() == 'n' {
-			return "", err
-		}
-		return token.String(), nil
-	default:
-		return "", &json.SemanticError{JSONKind: dec.PeekKind()}
-	}
 }
 
 // Parse reads a Pod from JSON. Names are matched by case and a name that

@@ -32,6 +32,7 @@ const (
 	ReasonNothingToRestore     Reason = "nothing-to-restore"
 	ReasonBadAnnotation        Reason = "bad-annotation"
 	ReasonPortConflict         Reason = "port-conflict"
+	ReasonNameConflict         Reason = "name-conflict"
 	ReasonQuotaExceeded        Reason = "quota-exceeded"
 	ReasonAlreadyInjected      Reason = "already-injected"
 	ReasonUnreadablePod        Reason = "unreadable-pod"
@@ -44,7 +45,7 @@ var Reasons = []Reason{
 	ReasonMirrorPod, ReasonNamespaceNotLabelled, ReasonOptedOut, ReasonUnsupportedOS, ReasonJobOwned,
 	ReasonNotADatabase, ReasonAmbiguousContainer, ReasonAlreadyHasBackup, ReasonRunsToCompletion,
 	ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID, ReasonNothingToRestore,
-	ReasonBadAnnotation, ReasonPortConflict, ReasonQuotaExceeded, ReasonAlreadyInjected,
+	ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonAlreadyInjected,
 	ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
 }
 
@@ -72,7 +73,7 @@ func skip(reason Reason, message string) Decision {
 func (r Reason) Wanted() bool {
 	switch r {
 	case ReasonAmbiguousContainer, ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID,
-		ReasonUnsupportedOS, ReasonBadAnnotation, ReasonPortConflict, ReasonQuotaExceeded,
+		ReasonUnsupportedOS, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded,
 		ReasonNothingToRestore, ReasonUnreadablePod, ReasonInternalError:
 		return true
 	}

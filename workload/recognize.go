@@ -13,6 +13,7 @@ import (
 // Hints is what recognition cannot see in the pod itself.
 type Hints struct {
 	NamespaceLabelled bool   // the namespace carries stategraft.io/inject: enabled
+	NamespaceLabel    string // what that label is
 	Container         string // annotation stategraft.io/container
 	DataVolume        string // annotation stategraft.io/data-volume
 	AnyUID            bool   // the Medusa image at hand runs as any user
@@ -42,7 +43,12 @@ func beforeRecognition(pod *Pod, hints Hints) (Decision, bool) {
 		return skip(ReasonMirrorPod, "a mirror pod shows what a kubelet runs from a file; it cannot be changed here"), true
 	}
 	if !hints.NamespaceLabelled {
-		return skip(ReasonNamespaceNotLabelled, fmt.Sprintf("the namespace has no label %s: %s", api.LabelInject, api.InjectEnabled)), true
+		has := ""
+		if hints.NamespaceLabel != "" {
+			has = fmt.Sprintf(" (it has %q)", Short(hints.NamespaceLabel))
+		}
+		return skip(ReasonNamespaceNotLabelled, fmt.Sprintf("the namespace has no label %s: %s%s, so neither the webhook nor the policy would see the pod",
+			api.LabelInject, api.InjectEnabled, has)), true
 	}
 	switch value, ok := pod.Metadata.Labels[api.LabelInject]; {
 	case ok && value == api.InjectDisabled:
@@ -56,7 +62,8 @@ func beforeRecognition(pod *Pod, hints Hints) (Decision, bool) {
 		return skip(ReasonBadAnnotation, fmt.Sprintf("label %s is %q; it takes cassandra, anna or cloudburst",
 			api.LabelWorkload, Short(value))), true
 	}
-	if strings.EqualFold(pod.Spec.OS.Name, "windows") || strings.EqualFold(pod.Spec.NodeSelector["kubernetes.io/os"], "windows") {
+	if strings.EqualFold(pod.Spec.OS.Name, "windows") || strings.EqualFold(pod.Spec.NodeSelector["kubernetes.io/os"], "windows") ||
+		strings.EqualFold(pod.Spec.NodeSelector["beta.kubernetes.io/os"], "windows") {
 		return skip(ReasonUnsupportedOS, "the pod runs on Windows; the containers of Stategraft run on Linux"), true
 	}
 	for _, owner := range pod.Metadata.Owners {
@@ -78,6 +85,9 @@ func identify(pod *Pod, hints Hints) (Workload, Decision, bool) {
 	kind := forced
 	if kind == KindNone {
 		kind = likeliest(pod, cassandra, anna, cloudburst)
+	}
+	if text, ok := contradiction(forced, cassandra, anna, cloudburst); ok {
+		return Workload{}, skip(ReasonBadAnnotation, text), false
 	}
 	switch kind {
 	case KindCassandra:
@@ -109,6 +119,21 @@ func identify(pod *Pod, hints Hints) (Workload, Decision, bool) {
 		return w, Decision{}, true
 	}
 	return Workload{}, skip(ReasonNotADatabase, notADatabase(pod, cassandra)), false
+}
+
+// contradiction tells that a label names one database where everything in the
+// pod speaks for another: a restore of the wrong one would be none.
+func contradiction(forced Kind, cassandra, anna, cloudburst scored) (string, bool) {
+	tops := map[Kind]int{KindCassandra: cassandra.top(), KindAnna: anna.top(), KindCloudburst: cloudburst.top()}
+	if forced == KindNone || tops[forced] > 0 {
+		return "", false
+	}
+	for _, kind := range [...]Kind{KindCassandra, KindAnna, KindCloudburst} {
+		if tops[kind] > threshold {
+			return fmt.Sprintf("label %s says %s, and the pod looks like %s; correct the label or take it off", api.LabelWorkload, forced, kind), true
+		}
+	}
+	return "", false
 }
 
 // scored is the candidates of one kind, with their roles.
@@ -209,7 +234,7 @@ func notADatabase(pod *Pod, cassandra scored) string {
 	}
 	near := candidate{index: -1}
 	for _, c := range cassandra.candidates {
-		if c.score > near.score {
+		if c.score > near.score || near.index < 0 && len(c.facts) > 0 {
 			near = c
 		}
 	}

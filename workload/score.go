@@ -91,29 +91,40 @@ var clientPrograms = map[string]bool{
 	"cassandra-stress": true, "dsbulk": true, "pause": true, "true": true, "cron": true, "crond": true,
 }
 
+// shellWords are commands of a script that say nothing about what it is for.
+var shellWords = map[string]bool{
+	"echo": true, "printf": true, "set": true, "export": true, "trap": true, "[": true, "test": true, "cd": true, "kill": true,
+	"wait": true, "exit": true, "break": true, "continue": true, "date": true, "mkdir": true, "chown": true, "chmod": true,
+	"cp": true, "mv": true, "rm": true, "ln": true, "ls": true, "sysctl": true, "ulimit": true, "done": true, "fi": true, "esac": true,
+	"grep": true, "sed": true, "awk": true, "find": true, "tar": true, "}": true, ":": true, "read": true, "case": true, "for": true,
+}
+
 // runsClient tells that the container has its image run something else than
-// the database: in its command, or in a shell script that never starts it. A
-// script that nobody can follow (start.sh; tail -f log) is believed where the
-// container declares a server's ports.
+// the database: in its command, or in a shell script of nothing but clients. A
+// script that runs what nobody here knows (start.sh; tail -f log) may start the
+// database; the rest of the container has to tell.
 func runsClient(c *Container) (string, bool) {
 	if name := program(c); clientPrograms[name] {
 		return name, true
 	}
-	text := script(c)
-	if text == "" || c.declares(9042, 9142, 7000, 7001) {
-		return "", false
-	}
-	client := ""
-	for _, command := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n;&|()`", r) }) {
-		name := path.Base(firstCommand(command))
-		switch {
-		case clientPrograms[name]:
-			client = name
-		case name == "cassandra" || name == "dse" || strings.HasSuffix(name, ".sh") || strings.HasPrefix(name, "docker-entrypoint"):
-			return "", false
+	client, unknown := "", false
+	for _, line := range strings.Split(script(c), "\n") {
+		if comment := strings.Index(" "+line, " #"); comment >= 0 {
+			line = line[:comment]
+		}
+		for _, command := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(";&|()`", r) }) {
+			name := path.Base(firstCommand(command))
+			switch {
+			case clientPrograms[name]:
+				client = name
+			case name == "cassandra" || name == "dse" || strings.HasSuffix(name, ".sh") || strings.HasPrefix(name, "docker-entrypoint"):
+				return "", false
+			case name != "." && !shellWords[name]:
+				unknown = true
+			}
 		}
 	}
-	return client, client != ""
+	return client, client != "" && !unknown
 }
 
 // firstCommand gives the program of a simple command of the shell: the first

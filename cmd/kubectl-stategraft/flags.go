@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/webhook"
@@ -83,6 +85,9 @@ func (f *flags) decide(in io.Reader) ([]offline.Result, error) {
 			results = append(results, result)
 		}
 	}
+	if !slices.ContainsFunc(results, func(r offline.Result) bool { return !r.Document.Other }) {
+		return nil, results[0].Document.NotAWorkload()
+	}
 	return results, nil
 }
 
@@ -107,6 +112,12 @@ func parseAnnotations(list []string) (map[string]string, error) {
 		}
 		if !strings.Contains(key, "/") {
 			key = api.Group + "/" + key
+		}
+		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
+			return nil, fmt.Errorf("--annotation %s: %q is no key of an annotation", item, key)
+		}
+		if _, twice := out[key]; twice {
+			return nil, fmt.Errorf("--annotation %s: %s is given twice", item, key)
 		}
 		out[key] = value
 	}

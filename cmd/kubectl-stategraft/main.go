@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +26,15 @@ func main() {
 	}
 }
 
+// version is what the Go toolchain wrote into the program.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
 func root() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-stategraft",
@@ -33,6 +43,7 @@ func root() *cobra.Command {
 
 Exit status: 0 for pods that are injected or skipped, 1 when a pod is refused,
 2 when the input is not a pod or workload.`,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},

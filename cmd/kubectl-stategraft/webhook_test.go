@@ -28,9 +28,12 @@ func (everywhere) Namespace(string) webhook.Namespace { return offline.Labelled(
 // byWebhook sends the pod to the webhook and expects what the command said.
 func byWebhook(t *testing.T, raw []byte, config string, want golden) {
 	t.Helper()
-	parsed, err := webhook.ParseConfig([]byte(config))
-	if err != nil {
-		t.Fatal(err)
+	parsed := webhook.DefaultConfig()
+	if config != "" {
+		var err error
+		if parsed, err = webhook.ParseConfig([]byte(config)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	response := admit(t, &webhook.Handler{Namespaces: everywhere{}, Config: func() *webhook.Config { return parsed },
 		Log: logr.Discard(), NativeSidecars: func() bool { return true }}, raw)

@@ -20,10 +20,11 @@ func TestConfigReload(t *testing.T) {
 	ctx, rig := start(t)
 	const in = "config"
 	namespace(ctx, t, in, labelled(), nil)
-	good := fmt.Sprintf("apiVersion: %s\nkind: %s\nannotations:\n  medusa-image: ", webhook.ConfigVersion, webhook.ConfigKind)
+	head := fmt.Sprintf("apiVersion: %s\nkind: %s\n", webhook.ConfigVersion, webhook.ConfigKind)
+	good := head + "annotations:\n  medusa-image: "
 	t.Cleanup(func() {
 		// The tests after this one count on the defaults.
-		writeConfig(t, "")
+		writeConfig(t, head)
 		await(context.Background(), t, "the defaults to be taken over", func() bool { return imageOf(context.Background(), t, in) == patches.DefaultMedusaImage })
 	})
 	if image := imageOf(ctx, t, in); image != patches.DefaultMedusaImage {

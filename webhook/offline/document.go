@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +52,11 @@ type Document struct {
 	Other  bool
 }
 
+var (
+	documentEnd = regexp.MustCompile(`(?m)^\.\.\.[ \t]*\r?$`)
+	mergeKey    = regexp.MustCompile(`(?m)^[ \t-]*<<[ \t]*:`)
+)
+
 // templates are the pointers of the pod template in the kinds that have one
 // somewhere unusual.
 var templates = map[string]string{
@@ -64,6 +70,9 @@ func Read(r io.Reader, file string) ([]Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
+	// Three dots end a document as three dashes begin one; the reader knows only
+	// the dashes and would drop what follows.
+	text = documentEnd.ReplaceAll(text, []byte("---"))
 	var documents []Document
 	chunks := utilyaml.NewYAMLReader(bufio(text))
 	for index := 0; ; {
@@ -113,6 +122,11 @@ func split(chunk []byte) ([][]byte, error) {
 		}
 	}
 	raw, err := yaml.YAMLToJSONStrict(chunk)
+	if err != nil && mergeKey.Match(chunk) {
+		// To the strict reader a merged mapping whose member is overridden has that
+		// member twice.
+		raw, err = yaml.YAMLToJSON(chunk)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +150,7 @@ type header struct {
 func parse(raw []byte, file string, index int) ([]Document, error) {
 	var head header
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, &InputError{file, index, jsonField(err), "this is no object of Kubernetes: " + err.Error()}
+		return nil, &InputError{file, index, jsonField(err), "this is no object of Kubernetes, or has a part of the wrong type"}
 	}
 	if head.Kind == "" {
 		return nil, &InputError{file, index, "kind", "it is missing; give a pod or an object with a pod template"}
@@ -165,7 +179,13 @@ func parse(raw []byte, file string, index int) ([]Document, error) {
 
 // locate finds the pod or the template in the object.
 func (d *Document) locate() error {
-	if d.Kind == "Pod" && d.APIVersion == "v1" {
+	if d.Kind == "Pod" {
+		if group, _, ok := strings.Cut(d.APIVersion, "/"); ok {
+			d.Other = true // a kind of somebody else's
+			return nil
+		} else if group != "v1" {
+			return &InputError{d.File, d.Index, "apiVersion", fmt.Sprintf("a Pod is of v1, not %s", d.APIVersion)}
+		}
 		return d.hasContainers()
 	}
 	d.Prefix = "/spec/template"
@@ -197,5 +217,5 @@ func (d *Document) hasContainers() error {
 
 // NotAWorkload is the error of a document that is neither a pod nor has one.
 func (d *Document) NotAWorkload() error {
-	return &InputError{d.File, d.Index, "kind", fmt.Sprintf("%s %s is no pod and has no pod template; --pass-others leaves such objects as they are", d.Kind, d.Name)}
+	return &InputError{d.File, d.Index, "kind", fmt.Sprintf("%s %s is no pod and has no pod template; --pass-others leaves such objects as they are beside pods", d.Kind, d.Name)}
 }

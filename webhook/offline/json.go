@@ -38,7 +38,8 @@ func field(pointer string) string {
 	for arrayIndex.MatchString(pointer) {
 		pointer = arrayIndex.ReplaceAllString(pointer, "[$1]$2")
 	}
-	return strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
+	path := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
 }
 
 func jsonField(err error) string {

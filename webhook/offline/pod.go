@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	ops "gomodules.xyz/jsonpatch/v2"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -53,6 +54,7 @@ func Decide(d Document, options Options) (Result, error) {
 	}
 	result.Outcome = webhook.Decide(webhook.Input{Pod: pod, Claims: claims, Namespace: options.Namespace,
 		Config: options.Config, NativeSidecars: true})
+	result.Warnings = append(result.Warnings, misplaced(d)...)
 	if result.Patch != nil {
 		if raw, ok := at(edited.JSON, d.Prefix+"/metadata"); !ok || string(raw) == "null" {
 			result.Operations = append(result.Operations, ops.Operation{Operation: "add", Path: d.Prefix + "/metadata", Value: map[string]any{}})
@@ -63,6 +65,26 @@ func Decide(d Document, options Options) (Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// misplaced warns of annotations on the object that has the template: they are
+// read on its pods.
+func misplaced(d Document) []string {
+	raw, ok := at(d.JSON, "/metadata/annotations")
+	if d.Prefix == "" || !ok {
+		return nil
+	}
+	var annotations map[string]string
+	if json.Unmarshal(raw, &annotations) != nil {
+		return nil
+	}
+	var warnings []string
+	for _, key := range sortedKeys(annotations) {
+		if strings.HasPrefix(key, api.Group+"/") {
+			warnings = append(warnings, fmt.Sprintf("annotation %s stands on the %s; it is read on pods, so write it under %s.metadata.annotations", key, d.Kind, field(d.Prefix)))
+		}
+	}
+	return warnings
 }
 
 // Apply gives the document with the operations applied.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,8 +15,9 @@ import (
 // in a test is that of the package.
 const module = "github.com/stategraft/stategraft"
 
-// programs are what the rig builds of this repository.
-var programs = []string{"stategraft", "kubectl-stategraft"}
+// RaceEnv is the environment variable that has the webhook built with the race
+// detector where it is "1". It needs a C compiler.
+const RaceEnv = "STATEGRAFT_RACE"
 
 // Root answers the repository's folder.
 func Root(ctx context.Context) (string, error) {
@@ -26,20 +28,26 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
-// Build builds the repository's programs into the folder bin.
+// Build builds the webhook and the command line into the folder bin.
 func Build(ctx context.Context, root, bin string) error {
-	args := []string{"build", "-o", bin + string(filepath.Separator)}
-	for _, name := range programs {
-		args = append(args, "./cmd/"+name)
+	webhook := []string{"./cmd/stategraft"}
+	if os.Getenv(RaceEnv) == "1" {
+		// Not for the command line, whose every run would then last a second.
+		webhook = []string{"-race", "./cmd/stategraft"}
 	}
-	if _, err := goCommand(ctx, root, args...); err != nil {
-		return fmt.Errorf("building %s: %w", strings.Join(programs, " and "), err)
+	for _, what := range [][]string{webhook, {"./cmd/kubectl-stategraft"}} {
+		// The state of the checkout is of no use here, and asking git for it fails
+		// where the checkout belongs to another user.
+		args := append([]string{"build", "-buildvcs=false", "-o", bin + string(filepath.Separator)}, what...)
+		if _, err := goCommand(ctx, root, args...); err != nil {
+			return fmt.Errorf("building %s: %w", what[len(what)-1], err)
+		}
 	}
 	return nil
 }
 
 func (r *Rig) build(ctx context.Context, log io.Writer) error {
-	fmt.Fprintln(log, "rigged: building", strings.Join(programs, " and "))
+	fmt.Fprintln(log, "rigged: building the webhook and the command line")
 	return Build(ctx, r.Root, filepath.Join(r.dir, "bin"))
 }
 

@@ -73,6 +73,9 @@ func (r *Rig) startWebhook(ctx context.Context, config string) error {
 	if err := pair.Write(w.certDir); err != nil {
 		return err
 	}
+	if config == "" { // the defaults, in a file that can be changed
+		config = "apiVersion: " + webhook.ConfigVersion + "\nkind: " + webhook.ConfigKind + "\n"
+	}
 	if err := os.WriteFile(w.ConfigFile, []byte(config), 0o600); err != nil {
 		return fmt.Errorf("writing the webhook's configuration: %w", err)
 	}
@@ -179,7 +182,7 @@ func (w *Webhook) Stop(ctx context.Context) error {
 	_ = process.Signal(syscall.SIGTERM)
 	select {
 	case <-done:
-		return nil
+		return w.endedWell()
 	case <-ctx.Done():
 	case <-time.After(stopGrace):
 	}
@@ -190,6 +193,20 @@ func (w *Webhook) Stop(ctx context.Context) error {
 	case <-time.After(stopGrace):
 		return fmt.Errorf("the webhook (process %d) does not end", process.Pid)
 	}
+}
+
+// endedWell looks at how the process ended when it was asked to.
+func (w *Webhook) endedWell() error {
+	w.mu.Lock()
+	state := w.process.ProcessState
+	w.mu.Unlock()
+	if strings.Contains(w.Log(), "WARNING: DATA RACE") {
+		return fmt.Errorf("the webhook has a data race; its log:\n%s", w.Log())
+	}
+	if !state.Success() {
+		return fmt.Errorf("the webhook ended badly (%s); the last lines of its log:\n%s", state, w.tail())
+	}
+	return nil
 }
 
 func (w *Webhook) pickPorts() error {
