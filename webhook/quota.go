@@ -116,7 +116,7 @@ func newlyCounted(q *corev1.ResourceQuota, pod *workload.Pod) (string, bool) {
 		used := q.Status.Used[name].DeepCopy()
 		used.Add(resource.MustParse("1"))
 		if used.Cmp(hard) > 0 {
-			return fmt.Sprintf("ResourceQuota %s has no room for another pod that is not BestEffort, which this one is without sidecars", q.Name), true
+			return fmt.Sprintf("ResourceQuota %s has no room for another pod that is not BestEffort, as the sidecars' resources would make this one; raise it", q.Name), true
 		}
 	}
 	return "", false

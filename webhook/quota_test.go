@@ -45,6 +45,7 @@ func TestQuotas(t *testing.T) {
 	large := withSpec(t, sized, func(spec map[string]any) {
 		spec["initContainers"] = []any{map[string]any{"name": "i", "resources": map[string]any{"requests": map[string]any{"cpu": "8"}}}}
 	})
+	bestEffort := cassandraPod
 	for _, c := range []struct {
 		what, quota string
 		raw         []byte
@@ -68,6 +69,9 @@ func TestQuotas(t *testing.T) {
 		{"priority not in", "{spec: {hard: {cpu: '1'}, scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [high]}]}}}", sized, false},
 		{"priority of others", "{spec: {hard: {cpu: '1'}, scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}}}", sized, false},
 		{"no priority", "{spec: {hard: {cpu: '1'}, scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}}}", sized, false},
+		{"scope that only sidecars bring the pod into", "{spec: {hard: {pods: '0'}, scopes: [NotBestEffort]}}", bestEffort, true},
+		{"the same with room", "{spec: {hard: {pods: '1'}, scopes: [NotBestEffort]}}", bestEffort, false},
+		{"a scope it is in anyway", "{spec: {hard: {pods: '0'}, scopes: [NotBestEffort]}}", sized, false},
 		{"two scopes, one not", "{spec: {hard: {cpu: '1'}, scopes: [NotTerminating, BestEffort]}}", sized, false},
 		// A quota on a resource refuses a pod with a container that does not say it.
 		{"storage not said", "{spec: {hard: {limits.ephemeral-storage: 100Gi}}}", sized, true},
@@ -118,6 +122,7 @@ func TestLimitRanges(t *testing.T) {
 		{"memory kept where not said", "{type: Container, max: {memory: 2Gi}}", map[string]string{api.AnnotationSidecarResources: "requests: {cpu: 1m}"}, false},
 		{"resources that fit", "{type: Container, max: {memory: 512Mi}}", map[string]string{api.AnnotationSidecarResources: "limits: {memory: 500Mi}"}, false},
 		{"pod", "{type: Pod, max: {memory: 1Gi}}", nil, true},
+		{"a default below our request", "{type: Container, default: {cpu: 20m}, defaultRequest: {cpu: 10m}}", nil, false}, // ours have a limit then
 		{"claims are not ours", "{type: PersistentVolumeClaim, max: {storage: 1Gi}}", nil, false},
 	} {
 		ns := labelled()
@@ -159,6 +164,28 @@ func TestQuotaAnyway(t *testing.T) {
 	for _, c := range out.Patch.Containers {
 		if c.Resources.Requests.CPU != "" || c.Resources.Limits.Memory != "" {
 			t.Errorf("container %s has resources %+v beside the pod's", c.Name, c.Resources)
+		}
+	}
+}
+
+// A LimitRange that fills in resources would give the sidecars of a pod with
+// resources as a whole more than the pod has.
+func TestLimitRangeFillsIn(t *testing.T) {
+	whole := withSpec(t, cassandraPod, func(spec map[string]any) {
+		spec["resources"] = map[string]any{"requests": map[string]any{"cpu": "1"}, "limits": map[string]any{"cpu": "1"}}
+	})
+	for limits, want := range map[string]workload.Reason{
+		"{type: Container, default: {cpu: 500m}}":          workload.ReasonQuotaExceeded,
+		"{type: Container, defaultRequest: {cpu: 100m}}":   workload.ReasonQuotaExceeded,
+		"{type: PersistentVolumeClaim, max: {storage: 1}}": "",
+	} {
+		ns := labelled()
+		ns.LimitRanges = ranges(t, limits)
+		if out := Decide(Input{Pod: whole, Namespace: ns, Config: DefaultConfig()}); out.Reason != want {
+			t.Errorf("%s: %s (%s) %s", limits, out.Verdict, out.Reason, out.Message)
+		}
+		if out := Decide(Input{Pod: cassandraPod, Namespace: ns, Config: DefaultConfig()}); out.Reason != "" {
+			t.Errorf("%s, resources by container: %s (%s) %s", limits, out.Verdict, out.Reason, out.Message)
 		}
 	}
 }

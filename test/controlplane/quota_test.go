@@ -48,6 +48,8 @@ func TestQuota(t *testing.T) {
 		{"containers have to ask for more", nil, []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: amounts("memory", "2Gi")}}, false},
 		{"pods have a maximum", nil, []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: amounts("memory", "4Gi")}}, false},
 		{"containers have a maximum", nil, []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: amounts("cpu", "4", "memory", "8Gi")}}, true},
+		{"defaults below what ours ask for", nil, []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: amounts("cpu", "20m"),
+			DefaultRequest: amounts("cpu", "10m")}}, true},
 		{"defaults", nil, []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: amounts("cpu", "1", "memory", "1Gi"),
 			DefaultRequest: amounts("cpu", "100m", "memory", "128Mi")}}, true},
 	} {

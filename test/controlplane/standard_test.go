@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
 )
 
 const enforce = "pod-security.kubernetes.io/enforce"
@@ -84,6 +86,28 @@ func TestPodSecurity(t *testing.T) {
 }
 
 // annotate puts an annotation on a pod.
+// TestNoToken finds the service account's token in the database's container and
+// in none of ours, and the pod asked about only once for it.
+func TestNoToken(t *testing.T) {
+	ctx, _ := start(t)
+	const in, at = "token", "/var/run/secrets/kubernetes.io/serviceaccount"
+	namespace(ctx, t, in, labelled(), nil)
+	pod := needy(t)
+	unstructured.RemoveNestedField(pod.Object, "spec", "automountServiceAccountToken")
+	got, _ := mustCreate(ctx, t, in, pod)
+	for _, c := range typed(t, got).Spec.Containers {
+		mounted := ""
+		for _, m := range c.VolumeMounts {
+			if m.MountPath == at {
+				mounted = m.Name
+			}
+		}
+		if ours := workload.Own(c.Name); ours != (mounted == patches.VolumeNoToken) || mounted == "" {
+			t.Errorf("container %s has volume %q on %s", c.Name, mounted, at)
+		}
+	}
+}
+
 func annotate(pod *unstructured.Unstructured, key, value string) {
 	annotations := pod.GetAnnotations()
 	if annotations == nil {

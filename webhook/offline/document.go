@@ -54,7 +54,7 @@ type Document struct {
 
 var (
 	documentEnd = regexp.MustCompile(`(?m)^\.\.\.[ \t]*\r?$`)
-	mergeKey    = regexp.MustCompile(`(?m)^[ \t-]*<<[ \t]*:`)
+	mergeKey    = regexp.MustCompile(`<<[ \t]*:`)
 )
 
 // templates are the pointers of the pod template in the kinds that have one
