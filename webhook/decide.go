@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -150,6 +151,7 @@ func (o *Outcome) refuse(backup, bad string) {
 	o.Verdict, o.Patch = workload.Refuse, nil
 	if bad != "" {
 		o.Reason, o.Message = workload.ReasonBadAnnotation, bad
+		o.Warnings = slices.DeleteFunc(o.Warnings, func(text string) bool { return text == bad }) // said once
 		return
 	}
 	o.Message = fmt.Sprintf("backup %q cannot be restored before this pod starts: %s", workload.Short(backup), o.Message)
