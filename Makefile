@@ -73,6 +73,10 @@ fuzz: ## every fuzz target for FUZZTIME
 show-webhook: rig ## what the webhook has to show, a line each: pass or fail, figure
 	@$(GO) run ./test/show
 
+.PHONY: show-cassandra
+show-cassandra: ## what an injected pod has to show, on a node with real Cassandra (root, Debian)
+	@$(GO) run ./test/e2e/cmd/show
+
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff
 	$(GO) test ./... -update

@@ -123,6 +123,7 @@ func (b *builder) medusa() *Container {
 		value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)),
 		value("STATEGRAFT_DATA_MOUNT", b.w.Data.Path),
 		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
+		value("STATEGRAFT_CQL_PORT", number(b.w.CQLPort)), // the database goes first when both start
 	})...)
 	c.Ports = []Port{{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
 	return c

@@ -13,25 +13,20 @@ from pathlib import Path
 
 
 def impatient():
-    # Medusa tries for more than six minutes before it tells that credentials are
-    # wrong; kubelet tries a failed init container again anyway.
+    # Medusa tries for more than six minutes before it tells that there is no
+    # storage; kubelet tries a failed init container again anyway. Tries are
+    # nested, so two make four.
     from tenacity.stop import stop_after_attempt
     from tenacity.wait import wait_fixed
-    from medusa.storage import Storage
-    from medusa.storage.abstract_storage import AbstractStorage
-    for owner, name in ((AbstractStorage, "list_blobs"), (AbstractStorage, "get_blob_content_as_string"),
-                        (Storage, "get_node_backup")):
-        retrying = getattr(getattr(owner, name, None), "retry", None)
-        if retrying is not None:
-            retrying.stop = stop_after_attempt(3)
-            retrying.wait = wait_fixed(2)
+    for each in retrying():
+        each.stop = stop_after_attempt(2)
+        each.wait = wait_fixed(2)
 
 
 def reason(error):
     # tenacity hides the cause of what it gave up on.
-    attempt = getattr(error, "last_attempt", None)
-    if attempt is not None and attempt.exception() is not None:
-        error = attempt.exception()
+    while getattr(error, "last_attempt", None) is not None and error.last_attempt.exception() is not None:
+        error = error.last_attempt.exception()
     text = str(error).strip() or type(error).__name__
     if isinstance(error, AttributeError) and "access_key" in text:
         return "the storage Secret holds no credentials that can be read"
@@ -105,6 +100,7 @@ def main():
     answer = {}
     try:
         impatient()
+        resigned()
         look_only()
         exact_index()
         check(ini, name, answer)

@@ -16,15 +16,30 @@ var modules = map[string]string{
 import types
 class Storage:
     lookup_blob = None
+    def get_node_backup(self):
+        pass
+    get_node_backup.retry = types.SimpleNamespace(stop=1, retry=None)
     def list_cluster_backups(self, index=None):
         yield types.SimpleNamespace(name="odd", node_backups={"n": 1}, expected_node_backups=lambda: [])
         yield types.SimpleNamespace(name="good", node_backups={"n": 1}, expected_node_backups=lambda: [1])
 `,
+	"tenacity.py": "def retry_if_exception(predicate):\n    return predicate\n",
 	"medusa/service/grpc/server.py": `
-import sys
+import sys, types
 from medusa.storage import Storage
+class Answer(Exception):
+    pass
+def again(code, status, nested=False):
+    error = Answer()
+    error.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    if nested:
+        inner, error = error, Answer()
+        error.last_attempt = types.SimpleNamespace(exception=lambda: inner)
+    return Storage.get_node_backup.retry.retry(error)
 if __name__ == "__main__":
     print("config", sys.argv[2])
+    print("again", again("SignatureDoesNotMatch", 403), again("NoSuchBucket", 404, True), again("NoSuchKey", 404), again("SlowDown", 503, True),
+          Storage.get_node_backup.retry.retry(OSError()))
     print("listed", [b.name for b in Storage().list_cluster_backups()])
 `,
 	"medusa/storage/cluster_backup.py": "class ClusterBackup:\n    def __init__(self, name, nodes):\n        self.name = name\n",
@@ -88,7 +103,7 @@ func TestServeScript(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"config /own/medusa.ini\n", "listed ['good']\n", "Backup odd is left out"} {
+	for _, want := range []string{"config /own/medusa.ini\n", "listed ['good']\n", "Backup odd is left out", "again False False True True True\n"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

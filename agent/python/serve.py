@@ -1,7 +1,9 @@
 # Runs medusa.service.grpc.server, so that one odd backup does not keep all others
 # from being listed: a backup that knows none of its nodes by name, as it is made
 # while names do not resolve, ends every listing with "min() arg is an empty
-# sequence" (medusa/storage/cluster_backup.py, started).
+# sequence" (medusa/storage/cluster_backup.py, started); and so that a backup
+# which the storage refuses for good fails at once: Medusa would try for up to
+# nine minutes, without a word.
 #
 # Arguments: "server.py" and the path of medusa.ini, as the module wants them.
 import logging
@@ -25,12 +27,12 @@ def tolerant():
 
 
 def main():
-    try:
-        exact_index()
-        tolerant()
-    except Exception as error:
-        # Another release, which may have no need of it.
-        print("Medusa is run as it is: {}".format(error), file=sys.stderr)
+    for change in (exact_index, tolerant, resigned):
+        try:
+            change()
+        except Exception as error:
+            # Another release, which may have no need of it.
+            print("Medusa is run without {}: {}".format(change.__name__, error), file=sys.stderr)
     sys.argv = ["server"] + sys.argv[1:]
     runpy.run_module("medusa.service.grpc.server", run_name="__main__", alter_sys=True)
 

@@ -244,3 +244,17 @@ func TestHuman(t *testing.T) {
 		}
 	}
 }
+
+// TestDownloading: a full volume is not told as a missing object.
+func TestDownloading(t *testing.T) {
+	const missing = ": medusa.storage.abstract_storage.ObjectDoesNotExistError: Object a does not exist"
+	const full = "Error downloading file from s3://b/a: [Errno 28] No space left on device"
+	if got := downloading(missing, full); got != ": "+full {
+		t.Error(got)
+	}
+	for _, reason := range []string{"", ": RuntimeError: x"} {
+		if got := downloading(reason, full); got != reason {
+			t.Error(got)
+		}
+	}
+}

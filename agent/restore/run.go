@@ -91,13 +91,14 @@ func (c Config) medusa(ctx context.Context, ini string, lock *os.File) error {
 	defer stop()
 	go c.watch(watching)
 	tail := process.Tail{Size: 20}
+	last := "" // error that it logged
 	err := process.Run(ctx, spec, func(line string) {
 		line = c.Secrets.Hide(line)
 		tail.Add(line)
 		level, message := medusa.Line(line)
 		number := slog.LevelInfo
 		if level == "ERROR" || level == "CRITICAL" {
-			number = slog.LevelError
+			number, last = slog.LevelError, message
 		}
 		c.Log.Log(context.Background(), number, message, "from", "medusa")
 	})
@@ -105,7 +106,7 @@ func (c Config) medusa(ctx context.Context, ini string, lock *os.File) error {
 		return errors.New("interrupted: the next start begins anew")
 	}
 	if err != nil {
-		return fmt.Errorf("the run of Medusa failed: %w%s", err, because(tail.Lines))
+		return fmt.Errorf("the run of Medusa failed: %w%s", err, downloading(because(tail.Lines), last))
 	}
 	return nil
 }
@@ -129,6 +130,16 @@ func because(lines []string) string {
 		return ""
 	}
 	return ": " + reason
+}
+
+// downloading replaces the reason where Medusa says of whatever keeps an object
+// from being downloaded, a full volume too, that the object does not exist; what
+// it logged before is true (medusa/storage/s3_base_storage.py).
+func downloading(reason, logged string) string {
+	if logged != "" && strings.Contains(reason, "ObjectDoesNotExistError") {
+		return ": " + logged
+	}
+	return reason
 }
 
 // watch tells now and then how far the download is.

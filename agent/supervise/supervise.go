@@ -25,6 +25,9 @@ type Config struct {
 	// Prepare completes the configuration and tells the command; its error says
 	// what is waited for. One that is medusa.ErrNone is final.
 	Prepare func() (process.Spec, error)
+	// Hold, where set, returns when Medusa may be started for the first time, or
+	// when the context ends.
+	Hold func(ctx context.Context)
 	// Watch are the files that Medusa reads at its start only.
 	Watch     []string
 	Marker    string // exists while a backup is running
@@ -50,6 +53,10 @@ type supervisor struct {
 // Run supervises until the context ends.
 func Run(ctx context.Context, c Config) {
 	s := &supervisor{Config: c}
+	if c.Hold != nil {
+		s.tell(func(s *State) { s.State, s.Reason = Waiting, "the database starts first" })
+		c.Hold(ctx)
+	}
 	for ctx.Err() == nil {
 		spec, ok := s.ready(ctx)
 		if !ok {

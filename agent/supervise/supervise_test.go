@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,31 @@ func TestServe(t *testing.T) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)
 		}
+	}
+}
+
+func TestHeldBack(t *testing.T) {
+	r := newRig(t, "")
+	hold := make(chan struct{})
+	r.config.Hold = func(ctx context.Context) {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+	}
+	r.start()
+	r.eventually("it waits", func() bool { return r.state().State == Waiting && strings.Contains(r.state().Reason, "database") })
+	if len(r.starts()) > 0 {
+		t.Error("Medusa runs already")
+	}
+	close(hold)
+	r.eventually("it runs", func() bool { return r.state().State == Running })
+
+	r = newRig(t, "")
+	r.config.Hold = func(ctx context.Context) { <-ctx.Done() }
+	r.start()
+	if took := r.stop(); took > time.Second || len(r.starts()) > 0 {
+		t.Errorf("held back, it ended after %v, and started Medusa %d times", took, len(r.starts()))
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -103,7 +106,14 @@ func serve(*cobra.Command, []string) error {
 		watch = append(watch, filepath.Join(cql, "username"), filepath.Join(cql, "password"))
 		hidden = append(hidden, filepath.Join(cql, "password"))
 	}
+	port, err := number("STATEGRAFT_CQL_PORT")
+	if err != nil || port == 0 {
+		port = 9042
+	}
 	supervise.Run(ctx, supervise.Config{
+		Hold: func(ctx context.Context) {
+			holdBack(ctx, port, length("STATEGRAFT_DATABASE_FIRST", databaseFirst, log), log)
+		},
 		Prepare: func() (process.Spec, error) { return prepare(places, cql) },
 		Watch:   watch, Hidden: hidden, Secrets: secrets,
 		Marker: medusa.BackupMarker, StatePath: places.State("medusa"),
@@ -113,6 +123,41 @@ func serve(*cobra.Command, []string) error {
 		Log: log,
 	})
 	return nil
+}
+
+// databaseFirst is how long Medusa lets a starting database go first.
+const databaseFirst = 3 * time.Minute
+
+// holdBack waits until the database serves CQL, up to the limit: Medusa can do
+// nothing before, and what it loads at its start would cost a database that
+// starts at the same time several seconds of the node's CPU.
+func holdBack(ctx context.Context, port int, limit time.Duration, log *slog.Logger) {
+	began := time.Now()
+	for time.Since(began) < limit {
+		// It listens on all addresses or on the pod's only; POD_IP is that, or the
+		// pod's name, which is that by /etc/hosts.
+		for _, host := range []string{"127.0.0.1", os.Getenv("POD_IP")} {
+			if host == "" {
+				continue
+			}
+			dialer := net.Dialer{Timeout: time.Second}
+			connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+			if err == nil {
+				connection.Close()
+				log.Info("the database is there", "waited_seconds", time.Since(began).Seconds())
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	if limit == 0 {
+		return
+	}
+	log.Warn("the database does not serve CQL yet: Medusa is started all the same", "port", port, "waited_seconds", limit.Seconds())
 }
 
 // prepare tells the command of Medusa's service, or what it waits for.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +72,7 @@ func TestStaysUp(t *testing.T) {
 	}{
 		{"pod", []string{"STATEGRAFT_CQL_PORT=x"}, []string{"pod"}},
 		{"snapshot-server", []string{"STATEGRAFT_SNAPSHOT_PORT=x"}, []string{"snapshot-server"}},
-		{"serve", nil, []string{"medusa", "serve"}},
+		{"serve", []string{"STATEGRAFT_DATABASE_FIRST=0s"}, []string{"medusa", "serve"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +122,31 @@ func TestFailsClosed(t *testing.T) {
 			t.Errorf("%v: %v, %s", c.args, err, out)
 		}
 	}
+}
+
+// TestHoldBack: Medusa lets the database start first, and does without it in the
+// end.
+func TestHoldBack(t *testing.T) {
+	var out bytes.Buffer
+	log := event.New(&out, &event.Secrets{}, "test")
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	holdBack(t.Context(), port, time.Hour, log)
+	if !strings.Contains(out.String(), "the database is there") {
+		t.Errorf("%s", out.String())
+	}
+	listener.Close()
+	out.Reset()
+	holdBack(t.Context(), port, 10*time.Millisecond, log)
+	if !strings.Contains(out.String(), "started all the same") {
+		t.Errorf("%s", out.String())
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	holdBack(ended, port, time.Hour, log)
 }
 
 func TestPrepareWaitsForTheCQLSecret(t *testing.T) {

@@ -8,41 +8,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
 )
-
-// readyLimit is how long one Cassandra may take from its creation to Ready. It
-// takes six seconds on an idle machine.
-const readyLimit = 3 * time.Minute
-
-const (
-	imagePython  = "/usr/bin/python3"
-	medusaPython = "/home/cassandra/.venv/bin/python"
-)
-
-// Cassandra is a StatefulSet "cassandra" in a namespace of its own, which is
-// labelled for injection, with Medusa's configuration and credentials.
-type Cassandra struct {
-	e         *Env
-	Namespace string
-}
-
-// Cassandra makes one and waits until its pods are ready.
-func (e *Env) Cassandra(ctx context.Context, namespace string, replicas int) (*Cassandra, error) {
-	if err := e.CreateNamespace(ctx, namespace, map[string]string{api.LabelInject: api.InjectEnabled}, nil); err != nil {
-		return nil, err
-	}
-	e.namespaces = append(e.namespaces, namespace)
-	c := &Cassandra{e, namespace}
-	if err := e.Apply(ctx, namespace, "medusa.yaml", map[string]string{"NAMESPACE": namespace}); err != nil {
-		return nil, err
-	}
-	if err := e.Apply(ctx, namespace, "cassandra.yaml", map[string]string{"NAMESPACE": namespace, "REPLICAS": strconv.Itoa(replicas)}); err != nil {
-		return nil, err
-	}
-	return c, e.RolledOut(ctx, namespace, "statefulset/cassandra", time.Duration(replicas)*readyLimit)
-}
 
 func pod(ordinal int) string { return "cassandra-" + strconv.Itoa(ordinal) }
 
@@ -54,20 +24,37 @@ type Rows struct {
 
 // CQL runs statements in a pod.
 func (c *Cassandra) CQL(ctx context.Context, ordinal int, statements string) (string, error) {
-	return c.e.Exec(ctx, c.Namespace, pod(ordinal), "cassandra", "", "cqlsh", "-e", statements)
+	command := []string{"cqlsh", "-e", statements}
+	if c.setup.User != "" {
+		command = append(command, "-u", c.setup.User, "-p", c.setup.Password)
+	}
+	return c.e.Exec(ctx, c.Namespace, pod(ordinal), "cassandra", "", command...)
+}
+
+// script runs a script of ours in the first pod's database container.
+func (c *Cassandra) script(ctx context.Context, script string, args ...string) (string, error) {
+	python := imagePython
+	if c.setup.User != "" {
+		python = fmt.Sprintf("env CQL_USER=%s CQL_PASSWORD=%s %s", c.setup.User, c.setup.Password, imagePython)
+	}
+	return c.e.Script(ctx, c.Namespace, pod(0), "cassandra", python, script, args...)
 }
 
 // Write writes rows with the keys from first on into a keyspace, which it makes
 // with so many copies where it does not exist.
 func (c *Cassandra) Write(ctx context.Context, keyspace string, copies, first, count int) error {
-	_, err := c.e.Script(ctx, c.Namespace, pod(0), "cassandra", imagePython, "rows.py",
-		"write", keyspace, strconv.Itoa(copies), strconv.Itoa(first), strconv.Itoa(count))
+	return c.WriteLarge(ctx, keyspace, copies, first, count, 0)
+}
+
+// WriteLarge writes rows with so many random bytes more in each.
+func (c *Cassandra) WriteLarge(ctx context.Context, keyspace string, copies, first, count, size int) error {
+	_, err := c.script(ctx, "rows.py", "write", keyspace, strconv.Itoa(copies), strconv.Itoa(first), strconv.Itoa(count), strconv.Itoa(size))
 	return err
 }
 
 // Read reads all rows of a keyspace.
 func (c *Cassandra) Read(ctx context.Context, keyspace string) (rows Rows, err error) {
-	out, err := c.e.Script(ctx, c.Namespace, pod(0), "cassandra", imagePython, "rows.py", "read", keyspace)
+	out, err := c.script(ctx, "rows.py", "read", keyspace)
 	if err != nil {
 		return rows, err
 	}
@@ -126,7 +113,21 @@ type Backup struct {
 // Backup makes a backup of one node over gRPC (AsyncBackup, BackupStatus) and
 // asks what it holds (GetBackup).
 func (c *Cassandra) Backup(ctx context.Context, ordinal int, name string) (b Backup, err error) {
-	out, err := c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", name)
+	if err := c.Begin(ctx, ordinal, name); err != nil {
+		return b, err
+	}
+	return c.Ended(ctx, ordinal, name)
+}
+
+// Begin asks for a backup and does not wait for it.
+func (c *Cassandra) Begin(ctx context.Context, ordinal int, name string) error {
+	_, err := c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", "begin", name)
+	return err
+}
+
+// Ended waits until a backup is made, or has failed.
+func (c *Cassandra) Ended(ctx context.Context, ordinal int, name string) (b Backup, err error) {
+	out, err := c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", "wait", name)
 	if err != nil {
 		return b, err
 	}
@@ -136,11 +137,49 @@ func (c *Cassandra) Backup(ctx context.Context, ordinal int, name string) (b Bac
 	return b, nil
 }
 
-// Restore asks for a restore in the template, which makes the StatefulSet create
-// its pods anew, and waits until they are ready.
+// AskRestore puts a restore into the template, which makes the StatefulSet create
+// its pods anew.
+func (c *Cassandra) AskRestore(ctx context.Context, name string) error {
+	_, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "statefulset", "cassandra", "-p", restorePatch(name))
+	return err
+}
+
+// Restore asks for a restore and waits until the pods are ready.
 func (c *Cassandra) Restore(ctx context.Context, name string, limit time.Duration) error {
-	if _, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "statefulset", "cassandra", "-p", restorePatch(name)); err != nil {
+	if err := c.AskRestore(ctx, name); err != nil {
 		return err
 	}
 	return c.e.RolledOut(ctx, c.Namespace, "statefulset/cassandra", limit)
+}
+
+// Await waits for something of the first pod.
+func (c *Cassandra) Await(ctx context.Context, limit time.Duration, what string, holds func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	return c.e.Await(ctx, c.Namespace, pod(0), limit, what, holds)
+}
+
+// Log is what a container of the first pod has written.
+func (c *Cassandra) Log(ctx context.Context, container string) string {
+	out, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "logs", pod(0), "-c", container)
+	if err != nil {
+		out += err.Error()
+	}
+	return out
+}
+
+// AwaitLog waits until a container of the first pod has written one of the texts.
+func (c *Cassandra) AwaitLog(ctx context.Context, container string, limit time.Duration, texts ...string) (string, error) {
+	for deadline := time.Now().Add(limit); ; {
+		log := c.Log(ctx, container)
+		for line := range strings.Lines(log) {
+			for _, text := range texts {
+				if strings.Contains(line, text) {
+					return strings.TrimSpace(line), nil
+				}
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return "", fmt.Errorf("container %s never wrote %q; its log:\n%s", container, texts, log)
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
 }

@@ -3,7 +3,9 @@
 //
 //	e2e.go       a cluster with the webhook, a node, the images and an S3 server
 //	pods.go      applying, waiting, running commands in containers
-//	cassandra.go a StatefulSet, its rows, its backups
+//	setup.go     a StatefulSet of Cassandra and what it is given
+//	cassandra.go its rows, its backups
+//	measure.go   deletion and start in seconds, serving without a gap
 //	collect.go   what is kept of a test that failed
 //	manifests/   what is applied
 //	scripts/     what runs in containers: CQL, and Medusa's gRPC client

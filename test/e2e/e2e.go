@@ -39,9 +39,12 @@ var embedded embed.FS
 type Env struct {
 	*rigged.Rig
 	log io.Writer
-	// namespaces of the scenario that runs
+	// namespaces of the scenario
 	namespaces []string
 }
+
+// Scenario is the same cluster for one scenario, whose namespaces Forget deletes.
+func (e *Env) Scenario() *Env { return &Env{Rig: e.Rig, log: e.log} }
 
 // Start builds what is missing and starts everything: the control plane with
 // the webhook, the node with the images, the S3 server. The caller has to call
@@ -61,9 +64,10 @@ func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rig, err := rigged.Start(ctx, rigged.Options{Log: log, Config: fmt.Sprintf("apiVersion: %s\nkind: %s\nannotations:\n  %s: %s\n  %s: %s\n",
-		webhook.ConfigVersion, webhook.ConfigKind,
-		path.Base(api.AnnotationMedusaImage), images.Medusa, path.Base(api.AnnotationAgentImage), images.Agent)})
+	rig, err := rigged.Start(ctx, rigged.Options{Log: log, Config: fmt.Sprintf(
+		"apiVersion: %s\nkind: %s\nannotations:\n  %s: %s\n  %s: %s\nmedusa:\n  anyUIDImage: %s\n",
+		webhook.ConfigVersion, webhook.ConfigKind, path.Base(api.AnnotationMedusaImage), images.Medusa,
+		path.Base(api.AnnotationAgentImage), images.Agent, images.AnyUID)})
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +88,15 @@ func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
 	if err := e.CreateNamespace(ctx, "s3", nil, nil); err != nil {
 		return nil, err
 	}
-	if err := e.Apply(ctx, "s3", "s3.yaml", nil); err != nil {
-		return nil, err
+	return e, e.S3(ctx, "s3")
+}
+
+// S3 starts an S3 server in a namespace, s3:9000 there.
+func (e *Env) S3(ctx context.Context, namespace string) error {
+	if err := e.Apply(ctx, namespace, "s3.yaml", nil); err != nil {
+		return err
 	}
-	return e, e.RolledOut(ctx, "s3", "deployment/s3", time.Minute)
+	return e.RolledOut(ctx, namespace, "deployment/s3", time.Minute)
 }
 
 // Forget deletes the namespaces that the scenario has made, so that the next has

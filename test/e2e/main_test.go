@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -30,7 +33,19 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(began).Round(100*time.Millisecond))
-	defer func() { err = errors.Join(err, env.Stop(context.Background())) }()
+	var once sync.Once
+	stop := func() (err error) {
+		once.Do(func() { err = env.Stop(context.Background()) })
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		fmt.Fprintln(os.Stderr, "e2e: interrupted", stop())
+		os.Exit(130)
+	}()
 	return m.Run(), nil
 }
 
@@ -42,15 +57,22 @@ func scenario(t *testing.T, limit time.Duration) (*Env, context.Context) {
 		t.Skipf("runs whole pods: set %s=1 to run it, as root on Debian", EnabledEnv)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not done within %s", limit))
+	e := env.Scenario()
 	t.Cleanup(func() {
 		cancel()
 		if t.Failed() {
-			dir, err := env.Collect(context.Background(), t.Name())
+			dir, err := e.Collect(context.Background(), t.Name())
 			t.Logf("logs are in %s (%v)", dir, err)
 		}
-		if err := env.Forget(context.Background()); err != nil {
+		if err := e.Forget(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return env, ctx
+	return e, ctx
+}
+
+// figure logs what the scenario measured, where cmd/show finds it.
+func figure(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Logf("figure: "+format, args...)
 }

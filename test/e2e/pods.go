@@ -44,7 +44,7 @@ func (e *Env) Script(ctx context.Context, namespace, pod, container, python, scr
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", script, err)
 	}
-	out, err := e.Exec(ctx, namespace, pod, container, string(text), append([]string{python, "-"}, args...)...)
+	out, err := e.Exec(ctx, namespace, pod, container, string(text), append(append(strings.Fields(python), "-"), args...)...)
 	if err != nil {
 		return out, fmt.Errorf("%s %s: %w", script, strings.Join(args, " "), err)
 	}
@@ -54,6 +54,47 @@ func (e *Env) Script(ctx context.Context, namespace, pod, container, python, scr
 // Pod reads a pod.
 func (e *Env) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	return e.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Await waits for something of a pod, which need not be there yet. The error says
+// how it was in the end.
+func (e *Env) Await(ctx context.Context, namespace, name string, limit time.Duration, what string, holds func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
+	defer cancel()
+	for {
+		pod, err := e.Pod(ctx, namespace, name)
+		if err == nil && holds(pod) {
+			return pod, nil
+		}
+		select {
+		case <-ctx.Done():
+			return pod, fmt.Errorf("waiting for pod %s/%s to be %s: %w\n%s", namespace, name, what, context.Cause(ctx), e.describe(context.WithoutCancel(ctx), namespace))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// ready tells whether the pod is, and is to stay.
+func ready(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// container answers the status of a container; zero where there is none yet.
+func container(pod *corev1.Pod, name string) corev1.ContainerStatus {
+	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		if s.Name == name {
+			return s
+		}
+	}
+	return corev1.ContainerStatus{}
 }
 
 // DeletePod deletes a pod and waits until it is gone, or replaced.

@@ -31,6 +31,7 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
 func cassandraRecipe() recipe {
 	return recipe{
 		image: archive.Image{
+			Name:       Cassandra,
 			Entrypoint: []string{"docker-entrypoint.sh"},
 			Cmd:        []string{"cassandra", "-f"},
 			Env: []string{"PATH=/opt/cassandra/bin:/opt/java/openjdk/bin:/usr/local/bin:/usr/bin:/usr/sbin:/bin",
@@ -38,9 +39,11 @@ func cassandraRecipe() recipe {
 				"JAVA_HOME=/opt/java/openjdk", "LANG=C.UTF-8"},
 			Volumes: []string{"/var/lib/cassandra"},
 		},
-		inputs: append(contents("files/cassandra"), debianRecipe, strings.Join(base, " "), javaPackage, pom, driverVersion, "layout 1"),
+		inputs: append(contents("files/cassandra"), debianRecipe, strings.Join(base, " "), javaPackage, pom, driverVersion, "layout 1", bitnamiLayout),
 		build:  buildCassandra,
 		owner:  own("etc/cassandra", "var/lib/cassandra", "var/log/cassandra"),
+
+		variants: []variant{bitnami()},
 	}
 }
 

@@ -8,6 +8,7 @@
 //	debian.go     root file systems of Debian's packages
 //	cassandra.go  Cassandra, laid out like the official image
 //	medusa.go     Medusa, laid out like upstream's image
+//	variants.go   the same in Bitnami's layout, and for any user
 //	small.go      the agent, and an S3 server
 //	files/        entry points and configuration
 //
@@ -40,9 +41,14 @@ const (
 	Medusa    = "stategraft.invalid/medusa:0.31"
 	Agent     = "stategraft.invalid/stategraft-agent:test"
 	S3        = "stategraft.invalid/s3:1"
+
+	// Bitnami is Cassandra in the layout of Bitnami's image, in Cassandra's archive.
+	Bitnami = "stategraft.invalid/bitnami/cassandra:5.0"
+	// AnyUID is Medusa for any user, as deploy/images makes it, in Medusa's archive.
+	AnyUID = "stategraft.invalid/medusa-any-uid:0.31"
 )
 
-// All are the names of all images.
+// All are the names of the images whose archives hold all images.
 func All() []string { return []string{Agent, S3, Medusa, Cassandra} }
 
 //go:embed files
@@ -56,6 +62,15 @@ type recipe struct {
 	// build fills the folder root; work is an empty folder for whatever else.
 	build func(ctx context.Context, root, work string) error
 	// owner, where set, answers the owner of a file.
+	owner func(name string) (uid, gid int)
+	// variants are images in the same archive with a few more files.
+	variants []variant
+}
+
+// variant is an image that has the files of another recipe's, and some over them.
+type variant struct {
+	image archive.Image
+	build func(root, base string) error // base is the other's root file system
 	owner func(name string) (uid, gid int)
 }
 
@@ -88,9 +103,9 @@ func Build(ctx context.Context, log io.Writer, names ...string) ([]string, error
 // find answers the recipe of an image.
 func find(ctx context.Context, name string) (r recipe, err error) {
 	switch name {
-	case Cassandra:
+	case Cassandra, Bitnami:
 		r = cassandraRecipe()
-	case Medusa:
+	case Medusa, AnyUID:
 		r = medusaRecipe()
 	case Agent:
 		r, err = agentRecipe(ctx)
@@ -99,7 +114,6 @@ func find(ctx context.Context, name string) (r recipe, err error) {
 	default:
 		return r, fmt.Errorf("there is no recipe for image %q", name)
 	}
-	r.image.Name = name
 	return r, err
 }
 
@@ -117,7 +131,7 @@ func cacheDir() (string, error) {
 
 // cached answers the archive of the recipe, and builds it where it is missing.
 func (r recipe) cached(ctx context.Context, log io.Writer, dir string) (string, error) {
-	text, err := json.Marshal(map[string]any{"image": r.image, "inputs": r.inputs})
+	text, err := json.Marshal(map[string]any{"image": r.image, "inputs": r.inputs, "variants": r.variantImages()})
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +158,18 @@ func (r recipe) cached(ctx context.Context, log io.Writer, dir string) (string, 
 	if err := r.build(ctx, root, other); err != nil {
 		return "", err
 	}
-	if err := archive.Write(path, root, r.image, r.owner); err != nil {
+	var variants []archive.Variant
+	for i, v := range r.variants {
+		dir := filepath.Join(work, fmt.Sprintf("variant-%d", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return "", fmt.Errorf("making a work folder: %w", err)
+		}
+		if err := v.build(dir, root); err != nil {
+			return "", fmt.Errorf("making %s of it: %w", v.image.Name, err)
+		}
+		variants = append(variants, archive.Variant{Image: v.image, Root: dir, Owner: v.owner})
+	}
+	if err := archive.Write(path, root, r.image, r.owner, variants...); err != nil {
 		return "", err
 	}
 	info, err := os.Stat(path)
@@ -160,6 +185,14 @@ func (r recipe) cached(ctx context.Context, log io.Writer, dir string) (string, 
 		}
 	}
 	return path, nil
+}
+
+func (r recipe) variantImages() []archive.Image {
+	var all []archive.Image
+	for _, v := range r.variants {
+		all = append(all, v.image)
+	}
+	return all
 }
 
 // contents are the embedded files below a folder, as inputs of a recipe.

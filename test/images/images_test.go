@@ -73,6 +73,38 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// A variant has the first image's layer, stored once, and its own over it.
+func TestVariant(t *testing.T) {
+	root, over := t.TempDir(), t.TempDir()
+	for dir, mode := range map[string]os.FileMode{root: 0o700, over: 0o755} {
+		if err := os.Mkdir(filepath.Join(dir, "home"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "two.tar")
+	if err := archive.Write(path, root, archive.Image{Name: "example.invalid/a:1"}, own(),
+		archive.Variant{Image: archive.Image{Name: "example.invalid/b:1", User: "1001"}, Root: over, Owner: own("home")}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := untar(t, text)
+	var manifest []struct{ RepoTags, Layers []string }
+	if err := json.Unmarshal(parts["manifest.json"].text, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest) != 2 || manifest[1].RepoTags[0] != "example.invalid/b:1" || len(manifest[0].Layers) != 1 ||
+		len(manifest[1].Layers) != 2 || manifest[1].Layers[0] != manifest[0].Layers[0] || len(parts) != 5 {
+		t.Fatalf("manifest: %+v, %d parts", manifest, len(parts))
+	}
+	home := untar(t, parts[manifest[1].Layers[1]].text)["home/"].header
+	if home.Uid != 999 || home.Mode != 0o755 {
+		t.Errorf("the variant's folder: %+v", home)
+	}
+}
+
 type part struct {
 	header *tar.Header
 	text   []byte

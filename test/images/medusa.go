@@ -19,18 +19,24 @@ var medusaPackages = []string{"cassandra-medusa==0.31.0", "grpcio==1.81.0", "grp
 // debianPython is the interpreter of the image and so of the virtual environment.
 const debianPython = "/usr/bin/python3"
 
+func medusaImage() archive.Image {
+	return archive.Image{
+		Name:       Medusa,
+		User:       "999:999",
+		Entrypoint: []string{"/home/cassandra/docker-entrypoint.sh"},
+		WorkingDir: "/home/cassandra",
+		Env: []string{"PATH=/home/cassandra/.local/bin:/home/cassandra/bin:/usr/local/bin:/usr/bin:/bin",
+			"PYTHONPATH=/home/cassandra", "LANG=C.UTF-8", "PYTHONUNBUFFERED=1"},
+	}
+}
+
 func medusaRecipe() recipe {
 	return recipe{
-		image: archive.Image{
-			User:       "999:999",
-			Entrypoint: []string{"/home/cassandra/docker-entrypoint.sh"},
-			WorkingDir: "/home/cassandra",
-			Env: []string{"PATH=/home/cassandra/.local/bin:/home/cassandra/bin:/usr/local/bin:/usr/bin:/bin",
-				"PYTHONPATH=/home/cassandra", "LANG=C.UTF-8", "PYTHONUNBUFFERED=1"},
-		},
-		inputs: append(contents("files/medusa"), append([]string{debianRecipe, strings.Join(base, " "), "layout 2"}, medusaPackages...)...),
-		build:  buildMedusa,
-		owner:  own("home/cassandra"),
+		image:    medusaImage(),
+		inputs:   append(contents("files/medusa"), append([]string{debianRecipe, strings.Join(base, " "), "layout 2", anyUIDLayout}, medusaPackages...)...),
+		build:    buildMedusa,
+		owner:    own("home/cassandra"),
+		variants: []variant{anyUID()},
 	}
 }
 

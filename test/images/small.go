@@ -41,7 +41,7 @@ func agentRecipe(ctx context.Context) (recipe, error) {
 	}
 	sum := sha256.Sum256(text)
 	return recipe{
-		image: archive.Image{User: "65532:65532", Entrypoint: []string{"/usr/local/bin/stategraft-agent"},
+		image: archive.Image{Name: Agent, User: "65532:65532", Entrypoint: []string{"/usr/local/bin/stategraft-agent"},
 			Env: []string{"PATH=/usr/local/bin:/bin"}},
 		inputs: []string{"layout 1", hex.EncodeToString(sum[:])},
 		build: func(ctx context.Context, root, _ string) error {
@@ -58,7 +58,7 @@ func agentRecipe(ctx context.Context) (recipe, error) {
 // each bucket.
 func s3Recipe() recipe {
 	return recipe{
-		image: archive.Image{Entrypoint: []string{"/usr/local/bin/versitygw"},
+		image: archive.Image{Name: S3, Entrypoint: []string{"/usr/local/bin/versitygw"},
 			Cmd: []string{"--port", ":9000", "posix", "/data"}, Env: []string{"PATH=/usr/local/bin:/bin"}},
 		inputs: []string{"layout 1", s3Module, s3Version},
 		build: func(ctx context.Context, root, work string) error {

@@ -29,65 +29,129 @@ type Image struct {
 	Volumes    []string
 }
 
+// Variant is another image in the same archive: the files of the first, with
+// those of the folder Root over them. The first's layer is stored once.
+type Variant struct {
+	Image
+	Root  string
+	Owner func(name string) (uid, gid int)
+}
+
 // epoch is the time of every file, so that equal content makes equal images.
 var epoch = time.Unix(0, 0)
+
+// layer is a packed folder.
+type layer struct {
+	name   string // in the archive
+	path   string
+	digest string
+}
 
 // Write packs the folder root as an image into the file path, which appears when
 // it is whole. owner answers the user and group of a path relative to root; nil
 // takes those of the files.
-func Write(path, root string, image Image, owner func(name string) (uid, gid int)) (err error) {
+func Write(path, root string, image Image, owner func(name string) (uid, gid int), variants ...Variant) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".image-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	layer := filepath.Join(dir, "layer.tar")
-	digest, err := writeFile(layer, func(w io.Writer) error { return pack(w, root, owner) })
-	if err != nil {
-		return fmt.Errorf("packing %s: %w", image.Name, err)
+	var layers []layer
+	all := append([]Variant{{image, root, owner}}, variants...)
+	for i, v := range all {
+		l := layer{name: fmt.Sprintf("layer-%d.tar", i)}
+		l.path = filepath.Join(dir, l.name)
+		l.digest, err = writeFile(l.path, func(w io.Writer) error { return pack(w, v.Root, v.Owner) })
+		if err != nil {
+			return fmt.Errorf("packing %s: %w", v.Name, err)
+		}
+		layers = append(layers, l)
 	}
 	made := filepath.Join(dir, "image.tar")
-	if _, err := writeFile(made, func(w io.Writer) error { return assemble(w, layer, digest, image) }); err != nil {
+	if _, err := writeFile(made, func(w io.Writer) error { return assemble(w, layers, all) }); err != nil {
 		return fmt.Errorf("writing image %s: %w", image.Name, err)
 	}
 	return os.Rename(made, path)
 }
 
-// assemble writes the archive: configuration, layer and manifest.
-func assemble(w io.Writer, layer, digest string, image Image) error {
+// entry is an image in an archive's manifest.json.
+type entry struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// assemble writes the archive: configurations, manifest and layers. The first
+// layer belongs to all images, each other to one.
+func assemble(w io.Writer, layers []layer, images []Variant) error {
+	t := tar.NewWriter(w)
+	var manifest []entry
+	for i, image := range images {
+		own := layers[:1:1]
+		if i > 0 {
+			own = append(own, layers[i])
+		}
+		e := entry{RepoTags: []string{image.Name}}
+		var digests []string
+		for _, l := range own {
+			e.Layers = append(e.Layers, l.name)
+			digests = append(digests, "sha256:"+l.digest)
+		}
+		config, err := configuration(image.Image, digests)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(config)
+		e.Config = hex.EncodeToString(sum[:]) + ".json"
+		if err := write(t, e.Config, config); err != nil {
+			return err
+		}
+		manifest = append(manifest, e)
+	}
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	if err := write(t, "manifest.json", text); err != nil {
+		return err
+	}
+	for _, l := range layers {
+		if err := copyLayer(t, l); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// configuration is what the archive says of an image besides its files.
+func configuration(image Image, digests []string) ([]byte, error) {
 	volumes := map[string]struct{}{}
 	for _, v := range image.Volumes {
 		volumes[v] = struct{}{}
 	}
-	config, err := json.Marshal(map[string]any{
+	history := make([]any, len(digests))
+	for i := range history {
+		history[i] = map[string]any{"created": epoch.UTC(), "created_by": "archive"}
+	}
+	return json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": epoch.UTC(),
 		"config": map[string]any{"Entrypoint": image.Entrypoint, "Cmd": image.Cmd, "Env": image.Env,
 			"User": image.User, "WorkingDir": image.WorkingDir, "Volumes": volumes},
-		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest}},
-		"history": []any{map[string]any{"created": epoch.UTC(), "created_by": "archive"}},
+		"rootfs":  map[string]any{"type": "layers", "diff_ids": digests},
+		"history": history,
 	})
-	if err != nil {
+}
+
+func write(t *tar.Writer, name string, text []byte) error {
+	if err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: epoch}); err != nil {
 		return err
 	}
-	sum := sha256.Sum256(config)
-	name := hex.EncodeToString(sum[:]) + ".json"
-	manifest, err := json.Marshal([]any{map[string]any{"Config": name, "RepoTags": []string{image.Name}, "Layers": []string{"layer.tar"}}})
-	if err != nil {
-		return err
-	}
-	t := tar.NewWriter(w)
-	for _, part := range []struct {
-		name string
-		text []byte
-	}{{name, config}, {"manifest.json", manifest}} {
-		if err := t.WriteHeader(&tar.Header{Name: part.name, Mode: 0o644, Size: int64(len(part.text)), ModTime: epoch}); err != nil {
-			return err
-		}
-		if _, err := t.Write(part.text); err != nil {
-			return err
-		}
-	}
-	f, err := os.Open(layer)
+	_, err := t.Write(text)
+	return err
+}
+
+func copyLayer(t *tar.Writer, l layer) error {
+	f, err := os.Open(l.path)
 	if err != nil {
 		return err
 	}
@@ -96,13 +160,11 @@ func assemble(w io.Writer, layer, digest string, image Image) error {
 	if err != nil {
 		return err
 	}
-	if err := t.WriteHeader(&tar.Header{Name: "layer.tar", Mode: 0o644, Size: info.Size(), ModTime: epoch}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: l.name, Mode: 0o644, Size: info.Size(), ModTime: epoch}); err != nil {
 		return err
 	}
-	if _, err := io.Copy(t, f); err != nil {
-		return err
-	}
-	return t.Close()
+	_, err = io.Copy(t, f)
+	return err
 }
 
 // writeFile makes a file and answers the SHA-256 of its content.
