@@ -1,7 +1,5 @@
 package patches
 
-import ()
-
 // kvs adds to an Anna or Cloudburst pod. Upstream's tooling reads
 // containerStatuses[0] and copies files into every entry of spec.containers
 // (hydro-project/cluster hydro/management, add_nodes.py), so ours are init

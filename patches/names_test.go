@@ -32,8 +32,6 @@ func TestConflicts(t *testing.T) {
 		{"init container of our name", pod(`"initContainers":[{"name":"stategraft-setup","command":["true"]}]`, ""), nothing, workload.ReasonNameConflict, "stategraft-setup"},
 		{"name that is not one of ours", pod(`"initContainers":[{"name":"stategraft-mine","command":["true"]}]`, ""), nothing, "", ""},
 		{"volume of our name", pod(`"volumes":[{"name":"data","emptyDir":{}},{"name":"stategraft-shared","configMap":{"name":"x"}}]`, ""), nothing, workload.ReasonNameConflict, "stategraft-shared"},
-		{"data where Medusa's files go", pod("", `"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra"},{"name":"data","mountPath":"/tmp/commitlog/../../tmp","subPath":"commitlog"}]`), nothing, "", ""},
-		{"hints where Medusa's files go", pod(`"volumes":[{"name":"data","emptyDir":{}}]`, `"volumeMounts":[{"name":"data","mountPath":"/etc"},{"name":"data","mountPath":"/var/lib/cassandra"}]`), nothing, "", ""},
 		{"variable of an envFrom", pod("", `"envFrom":[{"configMapRef":{"name":"x"}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(BASE)/x"}]`), nothing, workload.ReasonNameConflict, "BASE"},
 		{"variable that means another thing", pod("", `"env":[{"name":"POD_IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(POD_IP)"}]`), nothing, workload.ReasonNameConflict, "POD_IP"},
 		{"variable that means the same", pod("", `"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(POD_NAME)"}]`), nothing, "", ""},

@@ -17,17 +17,22 @@ import (
 
 // ClusterNamespaces answers from the informers of a controller-runtime cache.
 // Of namespaces only the metadata are watched.
-type ClusterNamespaces struct{ reader client.Reader }
+type ClusterNamespaces struct {
+	reader    client.Reader
+	informers []cache.Informer
+}
 
-// WatchNamespaces starts the informers with the cache. They have to be there
-// before the first request, which the manager's start sees to.
+// WatchNamespaces starts the informers with the cache.
 func WatchNamespaces(ctx context.Context, c cache.Cache) (*ClusterNamespaces, error) {
+	n := &ClusterNamespaces{reader: c}
 	for _, object := range []client.Object{namespaceMetadata(), &corev1.ResourceQuota{}, &corev1.LimitRange{}} {
-		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)
 		}
+		n.informers = append(n.informers, informer)
 	}
-	return &ClusterNamespaces{reader: c}, nil
+	return n, nil
 }
 
 func namespaceMetadata() *metav1.PartialObjectMetadata {
@@ -39,6 +44,11 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 // Namespace implements Namespaces. What cannot be read counts as not there: the
 // API server has already looked at the namespace's label.
 func (n *ClusterNamespaces) Namespace(name string) Namespace {
+	for _, informer := range n.informers {
+		if !informer.HasSynced() { // a read would wait for the network
+			return Namespace{Name: name, Unknown: true}
+		}
+	}
 	ctx := context.Background() // the cache answers from memory
 	object := namespaceMetadata()
 	if err := n.reader.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {

@@ -137,6 +137,9 @@ func (r *resolved) refuses(d workload.Decision) bool {
 	if r.restoreOwn {
 		return true
 	}
+	if d.Workload.Kind != workload.KindNone && !d.Workload.HoldsData() {
+		return false
+	}
 	switch d.Reason {
 	case workload.ReasonNotADatabase, workload.ReasonJobOwned, workload.ReasonMirrorPod, workload.ReasonOptedOut,
 		workload.ReasonNothingToRestore, workload.ReasonRunsToCompletion, workload.ReasonNamespaceNotLabelled:

@@ -11,6 +11,13 @@ import (
 )
 
 func main() {
+	if err := root().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stategraft-agent",
 		Short:         "Backs up and restores the database of the pod it runs in",
@@ -29,9 +36,7 @@ func main() {
 		&cobra.Command{Use: "snapshot-server", Short: "Take and clear snapshots for Medusa by nodetool", Args: cobra.NoArgs, RunE: snapshots},
 		&cobra.Command{Use: "status", Short: "Print what the pod's containers tell of themselves", Args: cobra.NoArgs, RunE: status},
 		medusa,
+		annaCommand(),
 	)
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	return root
 }

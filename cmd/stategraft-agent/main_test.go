@@ -114,6 +114,7 @@ func TestFailsClosed(t *testing.T) {
 		{[]string{"STATEGRAFT_OWNER=x"}, []string{"setup"}, "STATEGRAFT_OWNER"},
 		{nil, []string{"medusa", "restore"}, "no backup is named"},
 		{[]string{"STATEGRAFT_BACKUP=b1", "STATEGRAFT_DATA_MOUNT=/nowhere"}, []string{"medusa", "restore"}, "/nowhere"},
+		{[]string{"STATEGRAFT_BACKUP=b1"}, []string{"anna", "restore"}, "cannot restore Anna"},
 		{nil, []string{"nonsense"}, "unknown command"},
 	} {
 		out, err := agent(t, c.env, c.args...).CombinedOutput()

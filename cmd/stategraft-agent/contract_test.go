@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCommandsOfThePatches finds every command that an injected container of the
+// golden results calls: one that the agent does not know would keep a database
+// behind an init container from starting.
+func TestCommandsOfThePatches(t *testing.T) {
+	files, err := filepath.Glob("../../test/corpus/golden/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d golden files, %v", len(files), err)
+	}
+	var seen []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var golden struct {
+			Patch any `json:"patch"`
+		}
+		if err := json.Unmarshal(text, &golden); err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls(golden.Patch) {
+			if !slices.Contains(seen, call) {
+				seen = append(seen, call)
+			}
+		}
+	}
+	slices.Sort(seen)
+	want := []string{"anna restore", "anna serve", "anna setup", "medusa restore", "medusa serve", "pod", "setup", "snapshot-server"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("the patches call %q, want %q", seen, want)
+	}
+	for _, call := range seen {
+		command, rest, err := root().Find(strings.Fields(call))
+		if err != nil || len(rest) > 0 || !command.Runnable() {
+			t.Errorf("%s: not a command of the agent (%v)", call, err)
+		}
+	}
+}
+
+// calls collects what follows the agent's name in the commands of a document.
+func calls(value any) []string {
+	var found []string
+	switch v := value.(type) {
+	case []any:
+		for _, item := range v {
+			found = append(found, calls(item)...)
+		}
+	case map[string]any:
+		for _, item := range v {
+			found = append(found, calls(item)...)
+		}
+		command, _ := v["command"].([]any)
+		for i, arg := range command {
+			text, _ := arg.(string)
+			if filepath.Base(text) != "stategraft-agent" {
+				continue
+			}
+			var words []string
+			for _, word := range command[i+1:] {
+				words = append(words, word.(string))
+			}
+			found = append(found, strings.Join(words, " "))
+		}
+	}
+	return found
+}
+
+// TestAnnaStarts lets an Anna node start with an agent that cannot back it up.
+func TestAnnaStarts(t *testing.T) {
+	if out, err := agent(t, nil, "anna", "setup").CombinedOutput(); err != nil {
+		t.Errorf("%v, %s", err, out)
+	}
+}
