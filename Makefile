@@ -1,7 +1,8 @@
-# Everything here needs Go and git, and nothing else. The first `make demo` or
-# `make test` on a machine builds a Kubernetes control plane from its Go modules,
-# which takes 10 to 20 minutes on two cores and is kept in the user's cache
-# folder.
+# Everything here needs Go and git, and nothing else, but for `make e2e` and
+# `make show-cassandra`: they run whole pods, as root on Debian, and install
+# Debian's packages that are missing. The first `make demo` or `make test` on a
+# machine builds a Kubernetes control plane from its Go modules, which takes 10
+# to 20 minutes on two cores and is kept in the user's cache folder.
 
 SHELL := /bin/sh
 GO ?= go
@@ -20,11 +21,14 @@ BENCHTIME ?= 1s
 BENCHCOUNT ?= 5
 FUZZTIME ?= 30s
 
+# What is kept of failed end-to-end scenarios: objects, events, all logs.
+E2E_LOGS ?= $(CURDIR)/bin/e2e-logs
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## show it: StatefulSets on a real control plane, and what their pods get
@@ -75,7 +79,11 @@ show-webhook: rig ## what the webhook has to show, a line each: pass or fail, fi
 
 .PHONY: show-cassandra
 show-cassandra: ## what an injected pod has to show, on a node with real Cassandra (root, Debian)
-	@$(GO) run ./test/e2e/cmd/show
+	@$(GO) run ./test/e2e/cmd/show -logs "$(E2E_LOGS)"
+
+.PHONY: e2e
+e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet
+	@$(GO) run ./test/e2e/cmd/show -times print -logs "$(E2E_LOGS)"
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff

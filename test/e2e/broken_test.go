@@ -43,13 +43,32 @@ func (c *Cassandra) restarted(ctx context.Context) (time.Duration, error) {
 	return c.served(ctx, time.Now())
 }
 
+// serves makes a Cassandra, starts it some more times, and answers how long its
+// database took to serve, by the median.
+func serves(ctx context.Context, e *Env, namespace string, s Setup) (*Cassandra, time.Duration, error) {
+	c, first, err := fresh(ctx, e, namespace, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	all := []time.Duration{first}
+	for len(all) < starts {
+		again, err := c.restarted(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, again)
+	}
+	return c, median(all), nil
+}
+
 // An image of ours that cannot be pulled keeps no database from starting as fast
 // as without us, and the pod is healed in place.
 func TestImagesMissing(t *testing.T) {
-	e, ctx := scenario(t, 10*time.Minute)
+	e, ctx := scenario(t, 15*time.Minute)
 	step := stepper(t)
-	_, plain, err := fresh(ctx, e, "missing-none", Setup{Plain: true})
+	_, plain, err := serves(ctx, e, "missing-none", Setup{Plain: true})
 	step("serves, plain", err)
+	step("gone", e.Forget(ctx))
 	for _, c := range []struct {
 		name        string
 		annotations []string
@@ -63,17 +82,9 @@ func TestImagesMissing(t *testing.T) {
 		for _, key := range c.annotations {
 			annotations[key] = missingImage
 		}
-		cassandra, took, err := fresh(ctx, e, "missing-"+c.name, Setup{Annotations: annotations})
+		cassandra, took, err := serves(ctx, e, "missing-"+c.name, Setup{Annotations: annotations})
 		step("serves, without the image of "+c.name, err)
-		// A machine that does something else meanwhile only makes it longer.
-		for try := 0; try < 2 && took > plain+startLimit; try++ {
-			cycle, err := cassandra.restarted(ctx)
-			step("serves once more", err)
-			took = min(took, cycle)
-		}
-		if took > plain+startLimit {
-			t.Errorf("%s: the database served after %s, without us after %s", c.name, seconds(took), seconds(plain))
-		}
+		within(t, c.name+": the database's way to serving", took-plain, startLimit)
 		now, err := cassandra.Await(ctx, time.Minute, "told that an image is missing", func(pod *corev1.Pod) bool {
 			for _, name := range c.stuck {
 				if w := container(pod, name).State.Waiting; w == nil || !strings.Contains(w.Reason, "Image") {
@@ -90,7 +101,8 @@ func TestImagesMissing(t *testing.T) {
 		step("healed", cassandra.Heal(ctx, c.stuck...))
 		served, err := serving()
 		step("served while it was healed", err)
-		figure(t, "%s: serves after %s, %s without us; healed, %d queries answered meanwhile", c.name, seconds(took), seconds(plain), served.Queries)
+		figure(t, "%s: serves after %s, %s without us, medians of %d; healed, %d queries answered meanwhile",
+			c.name, seconds(took), seconds(plain), starts, served.Queries)
 		step("gone", e.Forget(ctx)) // so that each starts on the same machine
 	}
 }

@@ -23,6 +23,10 @@ const (
 	EnabledEnv = "STATEGRAFT_E2E"
 	// LogsEnv names the folder for what is kept of failed scenarios.
 	LogsEnv = "STATEGRAFT_E2E_LOGS"
+	// TimesEnv says what becomes of the lengths of time that are measured: they
+	// are held against their limits, or only printed where it is "print". A
+	// machine that does something else meanwhile tells nothing about us.
+	TimesEnv = "STATEGRAFT_E2E_TIMES"
 )
 
 // The S3 server: manifests/s3.yaml.

@@ -104,7 +104,8 @@ func TestRestoreVolumeFull(t *testing.T) {
 	t.Parallel()
 	e, ctx := scenario(t, 15*time.Minute)
 	step := stepper(t)
-	c, err := e.Cassandra(ctx, "full", Setup{Medusa: slowly, Change: func(set *appsv1.StatefulSet) {
+	// Slow enough for something to happen in its middle, and soon over afterwards.
+	c, err := e.Cassandra(ctx, "full", Setup{Medusa: "transfer_max_bandwidth = 1MB/s\n", Change: func(set *appsv1.StatefulSet) {
 		// A volume that is as large as it says, and goes with the pod.
 		size := resource.MustParse("160Mi")
 		set.Spec.VolumeClaimTemplates = nil

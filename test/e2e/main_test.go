@@ -76,3 +76,15 @@ func figure(t *testing.T, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: "+format, args...)
 }
+
+// within holds what an injected pod took longer against its limit.
+func within(t *testing.T, what string, longer, limit time.Duration) {
+	t.Helper()
+	switch {
+	case longer <= limit:
+	case os.Getenv(TimesEnv) == "print":
+		figure(t, "over the limit, not judged: %s takes %s longer, at most %s is allowed", what, seconds(longer), limit)
+	default:
+		t.Errorf("%s takes %s longer, at most %s is allowed", what, seconds(longer), limit)
+	}
+}
