@@ -33,8 +33,12 @@ const (
 	dnsService = "10.96.0.10"
 )
 
-// Containerd is the name of the container runtime as a component.
-const Containerd = "containerd"
+// Programs of Debian's that are components: the container runtime, and what
+// takes the pods' connections to the API server, which listens on the loopback.
+const (
+	Containerd = "containerd"
+	Socat      = "socat"
+)
 
 // BusyboxImage is an image that every node has: a static busybox.
 const BusyboxImage = "stategraft.invalid/busybox:1"
@@ -88,16 +92,18 @@ func (cp *ControlPlane) startNode(ctx context.Context, log io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	stages, err := nodeComponents(cp.state, p)
+	stages, err := nodeComponents(cp.state, p, strings.TrimPrefix(cp.config.Host, "https://"))
 	if err != nil {
 		return err
 	}
 	for _, c := range stages {
 		s := &server{component: c, program: filepath.Join(cp.bin, c.name)}
-		if c.name == Containerd {
-			if s.program, err = exec.LookPath(Containerd); err != nil {
+		if c.name == Containerd || c.name == Socat {
+			if s.program, err = exec.LookPath(c.name); err != nil {
 				return fmt.Errorf("starting a node: %w", err)
 			}
+		}
+		if c.name == Containerd {
 			s.beforeStop = func(ctx context.Context) { cp.endContainers(ctx) }
 		}
 		if err := cp.launch(s); err != nil {

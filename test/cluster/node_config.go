@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -44,7 +45,8 @@ const cniConfig = `{"cniVersion": "0.4.0", "name": "@BRIDGE@", "plugins": [
 // kubeletConfig: no cgroup for pods (cgroupsPerQOS), only for containers, and
 // cgroup v1 will do. Files that a kubelet keeps outside of its root folder stay
 // below the state folder as well. Images are never collected: they cannot be
-// pulled again.
+// pulled again. A changed Secret is in its pods after seconds, not a minute
+// (syncFrequency).
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: @NODEIP@
@@ -67,6 +69,7 @@ clusterDNS: ["@DNS@"]
 clusterDomain: cluster.local
 resolvConf: ""
 maxPods: 200
+syncFrequency: 5s
 imageGCHighThresholdPercent: 100
 imageMinimumGCAge: 240h
 evictionHard: {memory.available: 100Mi, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}
@@ -107,8 +110,9 @@ const dnsConfig = `cluster.local:53 in-addr.arpa:53 {
 `
 
 // nodeManifests are the objects that a node brings: the DNS Service in front of
-// the CoreDNS on the bridge's address, and the storage class.
-var nodeManifests = strings.NewReplacer("@NODEIP@", NodeIP, "@DNS@", dnsService, "@PROVISIONER@", provisioner).Replace(`
+// the CoreDNS on the bridge's address, the end of the Service "kubernetes", and
+// the storage class.
+var nodeManifests = strings.NewReplacer("@NODEIP@", NodeIP, "@APIPORT@", strconv.Itoa(apiPort), "@DNS@", dnsService, "@PROVISIONER@", provisioner).Replace(`
 apiVersion: v1
 kind: Service
 metadata: {name: kube-dns, namespace: kube-system}
@@ -121,15 +125,27 @@ addressType: IPv4
 endpoints: [{addresses: [@NODEIP@]}]
 ports: [{port: 53, protocol: UDP, name: dns}, {port: 53, protocol: TCP, name: dns-tcp}]
 ---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kubernetes, namespace: default, labels: {kubernetes.io/service-name: kubernetes}}
+addressType: IPv4
+endpoints: [{addresses: [@NODEIP@]}]
+ports: [{port: @APIPORT@, protocol: TCP, name: https}]
+---
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: standard, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
 provisioner: @PROVISIONER@
 `)
 
+// apiPort is where pods find the API server at NodeIP, by way of the Service
+// "kubernetes".
+const apiPort = 6443
+
 // nodeComponents writes the configuration of a node's servers and answers them
-// in the order of their start. The ports are used for what needs one.
-func nodeComponents(s state, p ports) ([]component, error) {
+// in the order of their start. The ports are used for what needs one; apiServer
+// is the address that the API server listens on.
+func nodeComponents(s state, p ports, apiServer string) ([]component, error) {
 	if err := makeDirs(s, "", "cni", "ipam", "pod-logs", "plugins", "volumes", "kubelet"); err != nil {
 		return nil, err
 	}
@@ -162,7 +178,9 @@ func nodeComponents(s state, p ports) ([]component, error) {
 	if err != nil {
 		return nil, err
 	}
+	api := net.JoinHostPort(NodeIP, strconv.Itoa(apiPort))
 	return []component{
+		{Socat, []string{fmt.Sprintf("TCP-LISTEN:%d,bind=%s,fork,reuseaddr,backlog=128", apiPort, NodeIP), "TCP:" + apiServer}, "https://" + api + "/readyz"},
 		{Containerd, []string{"--config=" + containerd}, ""},
 		{Kubelet, []string{
 			"--config=" + kubelet,

@@ -91,6 +91,11 @@ func TestNode(t *testing.T) {
 		awaitOutput(ctx, t, cp, ip, "exec", "web-0", "-c", "main", "--", "nslookup", "web-1.web.default.svc.cluster.local")
 		awaitOutput(ctx, t, cp, "NXDOMAIN", "exec", "web-0", "-c", "main", "--", "sh", "-c", "nslookup example.invalid. || true")
 	})
+	t.Run("api server", func(t *testing.T) {
+		// Only that it answers there, and TLS: the static wget speaks no TLS itself.
+		awaitOutput(ctx, t, cp, "HTTP request to an HTTPS server", "exec", "web-0", "-c", "main", "--", "sh", "-c",
+			"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT")
+	})
 	t.Run("service", func(t *testing.T) {
 		// nc and an address: a static wget crashes when it resolves a name. Asked
 		// often enough, both pods answer, the one that asks included.

@@ -76,7 +76,7 @@ func (a *authority) server() (keyPair, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
-	template.IPAddresses = []net.IP{net.ParseIP(loopback), net.ParseIP(apiServiceIP)}
+	template.IPAddresses = []net.IP{net.ParseIP(loopback), net.ParseIP(apiServiceIP), net.ParseIP(NodeIP)}
 	return a.issue(template)
 }
 

@@ -44,7 +44,7 @@ func TestCertificatesVerify(t *testing.T) {
 	serverUse := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	clientUse := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 
-	for _, name := range []string{"127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"} {
+	for _, name := range []string{"127.0.0.1", "10.96.0.1", NodeIP, "localhost", "kubernetes.default.svc"} {
 		if _, err := leaf(server).Verify(x509.VerifyOptions{Roots: trusted(ca), DNSName: name, KeyUsages: serverUse}); err != nil {
 			t.Errorf("server certificate for %s: %v", name, err)
 		}

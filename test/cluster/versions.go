@@ -17,6 +17,7 @@ const (
 	KubernetesVersion = "1.37.2"
 	EtcdVersion       = "3.6.8"
 	CoreDNSVersion    = "1.15.0"
+	HelmVersion       = "4.3.2"
 )
 
 // Names of the programs, which are also the names of the components that
@@ -37,6 +38,10 @@ const (
 	CoreDNS   = "coredns-" + CoreDNSVersion
 )
 
+// Helm is the name of Helm's program, for tests of the chart. It carries its
+// version as CoreDNS does.
+const Helm = "helm-" + HelmVersion
+
 // program is something [Build] can make.
 type program struct {
 	name string
@@ -51,6 +56,9 @@ type program struct {
 	ldflags string
 }
 
+// helmLdflags stamp the version, which charts may ask for.
+const helmLdflags = "-X helm.sh/helm/v4/internal/version.version=v" + HelmVersion
+
 // programs are all that can be built.
 var programs = []program{
 	{Etcd, "go.etcd.io/etcd/server/v3", time.Minute, requireOnly("go.etcd.io/etcd/server/v3", "v"+EtcdVersion), ""},
@@ -61,6 +69,7 @@ var programs = []program{
 	{Kubelet, "k8s.io/kubernetes/cmd/kubelet", 3 * time.Minute, kubernetesModule, kubernetesLdflags},
 	{KubeProxy, "k8s.io/kubernetes/cmd/kube-proxy", time.Minute, kubernetesModule, kubernetesLdflags},
 	{CoreDNS, "github.com/coredns/coredns", 6 * time.Minute, requireOnly("github.com/coredns/coredns", "v"+CoreDNSVersion), ""},
+	{Helm, "helm.sh/helm/v4/cmd/helm", 4 * time.Minute, requireOnly("helm.sh/helm/v4", "v"+HelmVersion), helmLdflags},
 }
 
 // ControlPlanePrograms answers the names of the programs that [Start] needs, in

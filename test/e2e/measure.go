@@ -4,16 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stategraft/stategraft/test/cluster"
 )
 
 // Cycle is a pod's end and its successor's start.
@@ -128,26 +127,8 @@ func (c *Cassandra) Kill(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, id, _ := strings.Cut(container(now, name).ContainerID, "://")
-	if id == "" {
-		return fmt.Errorf("container %s has no id", name)
-	}
-	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		return err
-	}
-	killed := 0
-	for _, path := range groups {
-		text, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(text), id) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
-			killed++
-		}
-	}
-	if killed == 0 {
-		return fmt.Errorf("container %s (%s) has no process", name, id)
+	if err := cluster.KillContainer(container(now, name).ContainerID); err != nil {
+		return fmt.Errorf("killing container %s of %s: %w", name, pod(0), err)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@
 //	cassandra.go  Cassandra, laid out like the official image
 //	medusa.go     Medusa, laid out like upstream's image
 //	variants.go   the same in Bitnami's layout, and for any user
-//	small.go      the agent, and an S3 server
+//	small.go      the agent, the webhook's image, and an S3 server
 //	files/        entry points and configuration
 //
 // The layout is the official images', so that a pod which works with them works
@@ -40,6 +40,7 @@ const (
 	Cassandra = "stategraft.invalid/cassandra:5.0"
 	Medusa    = "stategraft.invalid/medusa:0.31"
 	Agent     = "stategraft.invalid/stategraft-agent:test"
+	Server    = "stategraft.invalid/stategraft:test" // webhook and controllers
 	S3        = "stategraft.invalid/s3:1"
 
 	// Bitnami is Cassandra in the layout of Bitnami's image, in Cassandra's archive.
@@ -48,7 +49,8 @@ const (
 	AnyUID = "stategraft.invalid/medusa-any-uid:0.31"
 )
 
-// All are the names of the images whose archives hold all images.
+// All are the names of the images that the pods of databases need, by the
+// archives that hold them.
 func All() []string { return []string{Agent, S3, Medusa, Cassandra} }
 
 //go:embed files
@@ -109,6 +111,8 @@ func find(ctx context.Context, name string) (r recipe, err error) {
 		r = medusaRecipe()
 	case Agent:
 		r, err = agentRecipe(ctx)
+	case Server:
+		r, err = serverRecipe(ctx)
 	case S3:
 		r = s3Recipe()
 	default:

@@ -19,39 +19,61 @@ const (
 	s3Version = "v1.8.0"
 )
 
-// agentRecipe builds the agent first: its content decides whether the image is
-// another one.
+// agentRecipe is the agent on a busybox, as deploy/images makes it.
 func agentRecipe(ctx context.Context) (recipe, error) {
-	dir, err := cacheDir()
+	program, sum, err := program(ctx, "stategraft-agent")
 	if err != nil {
 		return recipe{}, err
 	}
-	folder, err := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", module)
-	if err != nil {
-		return recipe{}, fmt.Errorf("finding the repository: %w", err)
-	}
-	program := filepath.Join(dir, "stategraft-agent")
-	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
-		"-o", program, "./cmd/stategraft-agent"); err != nil {
-		return recipe{}, err
-	}
-	text, err := os.ReadFile(program)
-	if err != nil {
-		return recipe{}, fmt.Errorf("reading the agent: %w", err)
-	}
-	sum := sha256.Sum256(text)
 	return recipe{
 		image: archive.Image{Name: Agent, User: "65532:65532", Entrypoint: []string{"/usr/local/bin/stategraft-agent"},
 			Env: []string{"PATH=/usr/local/bin:/bin"}},
-		inputs: []string{"layout 1", hex.EncodeToString(sum[:])},
+		inputs: []string{"layout 1", sum},
 		build: func(ctx context.Context, root, _ string) error {
 			if err := cluster.BusyboxRoot(ctx, root); err != nil {
 				return err
 			}
-			return put(root, "usr/local/bin/stategraft-agent", text)
+			return put(root, "usr/local/bin/stategraft-agent", program)
 		},
 		owner: own(),
 	}, nil
+}
+
+// serverRecipe is the webhook and the controllers, and nothing else.
+func serverRecipe(ctx context.Context) (recipe, error) {
+	program, sum, err := program(ctx, "stategraft")
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		image:  archive.Image{Name: Server, User: "65532:65532", Entrypoint: []string{"/stategraft"}},
+		inputs: []string{"layout 1", sum},
+		build:  func(_ context.Context, root, _ string) error { return put(root, "stategraft", program) },
+		owner:  own(),
+	}, nil
+}
+
+// program builds a program of this repository, and answers it with its digest:
+// its content decides whether its image is another one.
+func program(ctx context.Context, name string) (text []byte, sum string, err error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return nil, "", err
+	}
+	folder, err := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return nil, "", fmt.Errorf("finding the repository: %w", err)
+	}
+	path := filepath.Join(dir, name)
+	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+		"-o", path, "./cmd/"+name); err != nil {
+		return nil, "", err
+	}
+	if text, err = os.ReadFile(path); err != nil {
+		return nil, "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	digest := sha256.Sum256(text)
+	return text, hex.EncodeToString(digest[:]), nil
 }
 
 // s3Recipe is an S3 server that keeps objects as files in /data, one folder for

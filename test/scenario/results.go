@@ -1,4 +1,4 @@
-package main
+package scenario
 
 import (
 	"bufio"
@@ -12,14 +12,14 @@ import (
 
 // results are what is known of the tests so far.
 type results struct {
-	items   []item
+	items   []Item
 	verbose bool
 	output  map[string]*strings.Builder // by test, subtests included
 	rest    strings.Builder             // what belongs to no test
 	done    map[string]string           // pass, fail or skip
 }
 
-func newResults(items []item, verbose bool) *results {
+func newResults(items []Item, verbose bool) *results {
 	return &results{items: items, verbose: verbose, output: map[string]*strings.Builder{}, done: map[string]string{}}
 }
 
@@ -85,7 +85,7 @@ func (r *results) text(test string) string {
 // print tells of a test that has ended.
 func (r *results) print(test string, took float64) {
 	for _, it := range r.items {
-		if it.test != test {
+		if it.Test != test {
 			continue
 		}
 		verdict := "FAIL"
@@ -93,7 +93,7 @@ func (r *results) print(test string, took float64) {
 			verdict = "PASS"
 		}
 		length := time.Duration(took * float64(time.Second)).Round(time.Second)
-		first := fmt.Sprintf("%-58s %s %6s  ", it.name, verdict, length)
+		first := fmt.Sprintf("%-58s %s %6s  ", it.Name, verdict, length)
 		figures := r.figures(test)
 		if verdict == "FAIL" && len(figures) == 0 {
 			figures = []string{"see below"}
@@ -124,11 +124,11 @@ func (r *results) figures(test string) []string {
 func (r *results) summary() int {
 	held := 0
 	for _, it := range r.items {
-		switch r.done[it.test] {
+		switch r.done[it.Test] {
 		case "pass":
 			held++
 		case "":
-			fmt.Printf("%-58s FAIL         did not run to its end\n", it.name)
+			fmt.Printf("%-58s FAIL         did not run to its end\n", it.Name)
 		}
 	}
 	return held
@@ -137,8 +137,8 @@ func (r *results) summary() int {
 // explain prints what the tests that failed have written.
 func (r *results) explain(failed error) {
 	for _, it := range r.items {
-		if r.done[it.test] != "pass" && r.text(it.test) != "" {
-			fmt.Printf("\nFAIL %s\n%s", it.name, r.text(it.test))
+		if r.done[it.Test] != "pass" && r.text(it.Test) != "" {
+			fmt.Printf("\nFAIL %s\n%s", it.Name, r.text(it.Test))
 		}
 	}
 	if failed != nil {
