@@ -25,9 +25,10 @@ const (
 // zones than pods and a pod that cannot be placed serves nobody), and next to
 // the pods of a selector.
 func (b *builder) affinity() {
-	if _, again := b.pod.Metadata.Annotations[AnnotationInjected]; again {
+	_, marked := b.pod.Metadata.Annotations[AnnotationInjected]
+	if marked && (has(b.pod.Spec.Containers, ContainerAgent) || has(b.pod.Spec.InitContainers, ContainerAgent)) {
 		// A later webhook may have changed the labels that the selector is made
-		// of: what was added the first time stands.
+		// of: what was added the first time stands. The mark alone may be a copy.
 		return
 	}
 	var want []wantedTerm

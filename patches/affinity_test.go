@@ -125,20 +125,21 @@ func TestSpreadSelector(t *testing.T) {
 	}
 }
 
-// The mark on the pod is added to what annotations there are.
-func TestAnnotate(t *testing.T) {
-	for annotations, want := range map[string]int{`null`: 1, `{}`: 1, `{"a/b~c":"d"}`: 2, `{"stategraft.io/injected":"mine"}`: 1} {
-		raw := []byte(strings.Replace(string(pod("", "")), `"labels"`, `"annotations":`+annotations+`,"labels"`, 1))
-		p, _ := graft(t, raw, patches.Default())
-		var before map[string]string
-		must(json.Unmarshal([]byte(annotations), &before))
-		for key, value := range before {
-			if p.Annotations[key] != value {
-				t.Errorf("%s: %s became %q", annotations, key, p.Annotations[key])
-			}
+// What was added the first time stands, whatever became of the labels since; a
+// mark that was copied from a live pod is no first time.
+func TestAffinityOfAMarkedPod(t *testing.T) {
+	s := settings(func(s *patches.Settings) { s.SpreadHost = true })
+	copied := []byte(strings.Replace(string(pod("", "")), `"labels"`, `"annotations":{"stategraft.io/injected":"cassandra"},"labels"`, 1))
+	for what, raw := range map[string][]byte{"Cassandra": copied, "Anna": []byte(strings.Replace(string(anna("", "")), `"labels"`, `"annotations":{"stategraft.io/injected":"anna"},"labels"`, 1))} {
+		p, _ := graft(t, raw, s)
+		if p.Spec.Affinity == nil {
+			t.Errorf("%s: no affinity in a pod with a copied mark", what)
 		}
-		if len(p.Annotations) != want || p.Annotations[patches.AnnotationInjected] == "" {
-			t.Errorf("%s: %v", annotations, p.Annotations)
+		p.Labels["app"], p.Kind, p.APIVersion = "changed later", "Pod", "v1"
+		again, err := json.Marshal(p)
+		must(err)
+		if patch, err := build(t, again, s); err != nil || len(patch.Operations) > 0 {
+			t.Errorf("%s: changed labels give %v, %+v", what, err, patch)
 		}
 	}
 }

@@ -17,8 +17,9 @@ type Conflict struct {
 
 func (c *Conflict) Error() string { return string(c.Reason) + ": " + c.Message }
 
-// AnnotationInjected tells on a pod what was grafted onto it.
-const AnnotationInjected = api.Group + "/injected"
+// AnnotationInjected tells on a pod what was grafted onto it. The label of the
+// same name is for those who select pods.
+const AnnotationInjected = api.LabelInjected
 
 // Build makes the patch that grafts onto the pod what the settings ask for. A
 // pod that has it all gets no operation. The error is a *Conflict.
@@ -63,22 +64,36 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 		b.warn(fmt.Sprintf("annotation %s is understood, but this version has no controller that makes the Services", api.AnnotationExpose))
 	}
 	b.emit()
-	b.annotate()
+	b.mark()
 	return &b.Patch, nil
 }
 
-// annotate marks the pod, unless it is marked or nothing is added.
-func (b *builder) annotate() {
-	if len(b.Operations) == 0 || !b.pod.HasMetadata() {
+// mark labels the pod, for all who select pods, and annotates it, unless nothing
+// is added. Of a pod that is annotated, a label that a later webhook took off comes
+// back, as any part does.
+func (b *builder) mark() {
+	_, annotated := b.pod.Metadata.Annotations[AnnotationInjected]
+	if !b.pod.HasMetadata() || len(b.Operations) == 0 && !annotated {
 		return
 	}
-	if _, ok := b.pod.Metadata.Annotations[AnnotationInjected]; ok {
+	b.member("/metadata/labels", pathLabel, api.LabelInjected, b.pod.Metadata.Labels)
+	b.member("/metadata/annotations", pathAnnotation, AnnotationInjected, b.pod.Metadata.Annotations)
+}
+
+var (
+	pathLabel      = "/metadata/labels/" + pointer(api.LabelInjected)
+	pathAnnotation = "/metadata/annotations/" + pointer(AnnotationInjected)
+)
+
+// member adds a key with the kind for its value to an object of strings, where it
+// has none, or the object where there is none.
+func (b *builder) member(object, path, key string, have map[string]string) {
+	if _, ok := have[key]; ok {
 		return
 	}
-	value := string(b.w.Kind)
-	if b.pod.Metadata.Annotations == nil {
-		b.add("/metadata/annotations", map[string]string{AnnotationInjected: value})
+	if have == nil {
+		b.add(object, map[string]string{key: string(b.w.Kind)})
 		return
 	}
-	b.add("/metadata/annotations/"+pointer(AnnotationInjected), value)
+	b.add(path, string(b.w.Kind))
 }

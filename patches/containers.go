@@ -18,6 +18,7 @@ const (
 	VolumeStorage      = workload.OwnPrefix + "storage"
 	VolumeCQL          = workload.OwnPrefix + "cql"
 	VolumeJMX          = workload.OwnPrefix + "jmx"
+	VolumeGRPCTLS      = workload.OwnPrefix + "grpc-tls"
 	VolumeTmp          = workload.OwnPrefix + "tmp"
 	VolumeSnapshotTmp  = workload.OwnPrefix + "snapshot-tmp"
 	VolumeConfig       = workload.OwnPrefix + "config"
@@ -33,6 +34,7 @@ const (
 	DirStorage      = "/etc/medusa-secrets" // as k8ssandra-operator has it
 	DirCQL          = "/etc/stategraft/cql"
 	DirJMX          = "/etc/stategraft/jmx"
+	DirGRPCTLS      = "/etc/stategraft/grpc-tls"
 
 	// dirToken is where the API server mounts the token of the pod's service
 	// account into every container that has nothing there, ours included

@@ -28,7 +28,7 @@ func squatters(pod *workload.Pod) error {
 			ours = v.EmptyDir != nil
 		case VolumeMedusaConfig, VolumeConfig:
 			ours = v.ConfigMap != nil
-		case VolumeStorage, VolumeCQL, VolumeJMX:
+		case VolumeStorage, VolumeCQL, VolumeJMX, VolumeGRPCTLS:
 			ours = v.Secret != nil
 		}
 		if !ours {

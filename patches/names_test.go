@@ -32,6 +32,7 @@ func TestConflicts(t *testing.T) {
 		{"init container of our name", pod(`"initContainers":[{"name":"stategraft-setup","command":["true"]}]`, ""), nothing, workload.ReasonNameConflict, "stategraft-setup"},
 		{"name that is not one of ours", pod(`"initContainers":[{"name":"stategraft-mine","command":["true"]}]`, ""), nothing, "", ""},
 		{"volume of our name", pod(`"volumes":[{"name":"data","emptyDir":{}},{"name":"stategraft-shared","configMap":{"name":"x"}}]`, ""), nothing, workload.ReasonNameConflict, "stategraft-shared"},
+		{"volume of our name that is no Secret", pod(`"volumes":[{"name":"data","emptyDir":{}},{"name":"stategraft-grpc-tls","emptyDir":{}}]`, ""), nothing, workload.ReasonNameConflict, "stategraft-grpc-tls"},
 		{"variable of an envFrom", pod("", `"envFrom":[{"configMapRef":{"name":"x"}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(BASE)/x"}]`), nothing, workload.ReasonNameConflict, "BASE"},
 		{"variable that means another thing", pod("", `"env":[{"name":"POD_IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(POD_IP)"}]`), nothing, workload.ReasonNameConflict, "POD_IP"},
 		{"variable that means the same", pod("", `"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"volumeMounts":[{"name":"data","mountPath":"/var/lib/cassandra","subPathExpr":"$(POD_NAME)"}]`), nothing, "", ""},

@@ -26,6 +26,7 @@ type Settings struct {
 	AgentImage  string
 	Resources   Set
 	GRPCPort    int32 // 0 for the first free one from DefaultGRPCPort
+	GRPCTLS     bool  // gRPC is served with mutual TLS, or not at all
 
 	// What the cluster and the namespace allow or ask for.
 	NativeSidecars bool   // init containers may have restartPolicy Always
@@ -59,6 +60,7 @@ func Default() Settings {
 		StorageSecret:  DefaultStorageSecret,
 		MedusaImage:    DefaultMedusaImage,
 		AgentImage:     DefaultAgentImage,
+		GRPCTLS:        true,
 		NativeSidecars: true,
 		Resources: Set{
 			Agent:    needs("10m", "32Mi", "64Mi"),

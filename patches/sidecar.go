@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -21,6 +22,9 @@ func (b *builder) cassandra() {
 	}
 	if b.s.CQLSecret != "" {
 		b.volume(secretVolume(VolumeCQL, b.s.CQLSecret))
+	}
+	if b.s.GRPCTLS {
+		b.volume(secretVolume(VolumeGRPCTLS, api.SecretGRPC))
 	}
 	if b.w.Snapshot == workload.SnapshotNodetool {
 		b.volume(emptyVolume(VolumeSnapshotTmp))
@@ -42,7 +46,7 @@ func (b *builder) cassandra() {
 // own binary where the other containers find it.
 func (b *builder) agent(name string, command []string) *Container {
 	w := &b.w
-	env := append(make([]EnvVar, 0, 13),
+	env := append(make([]EnvVar, 0, 14),
 		value("STATEGRAFT_KIND", string(w.Kind)),
 		field("POD_NAME", podName),
 		field("POD_NAMESPACE", podNamespace),
@@ -54,6 +58,10 @@ func (b *builder) agent(name string, command []string) *Container {
 		value("STATEGRAFT_CQL_PORT", number(w.CQLPort)),
 		value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)),
 	)
+	if !b.s.GRPCTLS {
+		// Without a word the agent asks for TLS.
+		env = append(env, value("STATEGRAFT_GRPC_TLS", "off"))
+	}
 	if w.Snapshot == workload.SnapshotManagementAPI {
 		env = append(env, value("STATEGRAFT_MANAGEMENT_API", w.Management.URL()))
 		if w.Management.TLS {
@@ -126,6 +134,9 @@ func (b *builder) medusa() *Container {
 		value("STATEGRAFT_CQL_PORT", number(b.w.CQLPort)), // the database goes first when both start
 	})...)
 	c.Ports = []Port{{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
+	if b.s.GRPCTLS {
+		c.VolumeMounts = append(c.VolumeMounts, readOnly(VolumeGRPCTLS, DirGRPCTLS))
+	}
 	return c
 }
 

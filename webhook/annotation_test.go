@@ -81,6 +81,13 @@ var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationGRPCPort, "65536", "1024 to 65535"},
 	{api.AnnotationGRPCPort, "", "1024 to 65535"},
 	{api.AnnotationGRPCPort, "5e4", "1024 to 65535"},
+	{api.AnnotationGRPCTLS, "on", ""},
+	{api.AnnotationGRPCTLS, "off", ""},
+	{api.AnnotationGRPCTLS, "", `"on" or "off"`},
+	{api.AnnotationGRPCTLS, "Off", `"on" or "off"`},
+	{api.AnnotationGRPCTLS, "false", `"on" or "off"`},
+	{api.AnnotationHeldBack, "ignore", ""},
+	{api.AnnotationHeldBack, "true", "it takes ignore"},
 }
 
 // cassandraPod is a pod that is injected as it is.

@@ -236,7 +236,9 @@ func (f *ConfigFile) NeedLeaderElection() bool { return false }
 
 func (f *ConfigFile) reload() {
 	text, err := os.ReadFile(f.path)
-	if err == nil {
+	if err != nil {
+		f.text = nil // it is good news when it comes back, even unchanged
+	} else {
 		if bytes.Equal(text, f.text) {
 			return
 		}
@@ -245,14 +247,14 @@ func (f *ConfigFile) reload() {
 		if config, err = ParseConfig(text); err == nil {
 			f.current.Store(config)
 			f.broken = ""
-			configReloads.WithLabelValues("good").Inc()
+			countReload(true)
 			f.log.Info("configuration reloaded", "file", f.path)
 			return
 		}
 	}
 	if err.Error() != f.broken { // said once, not every interval
 		f.broken = err.Error()
-		configReloads.WithLabelValues("bad").Inc()
+		countReload(false)
 		f.log.Error(err, "configuration not reloaded, the last good one stays", "file", f.path)
 	}
 }

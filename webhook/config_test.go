@@ -29,6 +29,8 @@ nativeSidecars: never
 		{"bad choice", configHead + "nativeSidecars: yes please\n", "auto, always or never"},
 		{"unknown annotation", configHead + "annotations: {spraed: host}\n", "did you mean spread?"},
 		{"with its prefix", configHead + "annotations: {stategraft.io/spread: host}\n", "is written without stategraft.io/ here"},
+		{"in quotes", configHead + "annotations: {grpc-tls: 'off'}\n", ""},
+		{"without quotes", configHead + "annotations: {grpc-tls: off}\n", "in quotes"},
 		{"bad value", configHead + "annotations: {spread: rack}\n", "annotation stategraft.io/spread of the configuration"},
 		{"restore", configHead + "annotations: {restore: b}\n", "restore cannot be a default"},
 		{"restore-source", configHead + "annotations: {restore-source: b}\n", "restore-source cannot be a default"},

@@ -26,6 +26,10 @@ type Input struct {
 	// NativeSidecars says what the cluster can do where the configuration
 	// leaves it open.
 	NativeSidecars bool
+
+	// HeldBack tells whether the pods of an owner are admitted without injection
+	// for now; nil for never.
+	HeldBack func(namespace, kind, name string) (api.HeldBack, bool)
 }
 
 // Outcome is a decision with the patch that carries it out.
@@ -46,6 +50,7 @@ type Outcome struct {
 //	inject     | good     | built    | any           | inject
 //	inject     | good     | empty    | any           | skip already-injected
 //	inject     | good     | conflict | no            | skip, the conflict's reason
+//	inject     | good     | held     | no            | skip held-back
 //	inject     | bad      |          | no            | skip bad-annotation
 //	skip       |          |          | no            | skip
 //	any but inject or already-injected     | yes     | refuse, the same reason
@@ -110,6 +115,9 @@ func decide(pod *workload.Pod, r *resolved, in Input) Outcome {
 	}
 	if text, ok := exceeds(pod, patch, in.Namespace); ok {
 		return Outcome{Decision: stop(d, workload.ReasonQuotaExceeded, text)}
+	}
+	if text, ok := heldBack(pod, r, patch, in); ok {
+		return Outcome{Decision: stop(d, workload.ReasonHeldBack, text)}
 	}
 	return Outcome{Decision: d, Patch: patch}
 }

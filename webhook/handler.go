@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -38,6 +39,10 @@ type Handler struct {
 
 	// NativeSidecars tells whether the cluster has them.
 	NativeSidecars func() bool
+
+	// HeldBack tells whether the pods of an owner are admitted without injection
+	// for now; nil for never.
+	HeldBack func(namespace, kind, name string) (api.HeldBack, bool)
 }
 
 // Handle implements admission.Handler. It never gives controller-runtime's
@@ -63,7 +68,7 @@ func (h *Handler) decide(req *admission.Request) Outcome {
 		return Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonNotAPodCreation,
 			Message: fmt.Sprintf("only the creation of pods is looked at, not %s of %s", req.Operation, workload.Short(req.Kind.Kind))}}
 	}
-	in := Input{Pod: req.Object.Raw, Namespace: h.Namespaces.Namespace(req.Namespace), Config: h.Config()}
+	in := Input{Pod: req.Object.Raw, Namespace: h.Namespaces.Namespace(req.Namespace), Config: h.Config(), HeldBack: h.HeldBack}
 	if h.NativeSidecars != nil {
 		in.NativeSidecars = h.NativeSidecars()
 	}

@@ -16,7 +16,7 @@ import (
 // The corpus, the random pods and the fuzzer are all held to it.
 
 // places are where a patch may add, and nowhere else.
-var places = regexp.MustCompile(`^/(metadata/annotations(/stategraft\.io~1injected)?` +
+var places = regexp.MustCompile(`^/(metadata/(annotations|labels)(/stategraft\.io~1injected)?` +
 	`|spec/(volumes|initContainers|containers)(/-|/\d+)?` +
 	`|spec/containers/\d+/(volumeMounts(/-)?|ports(/\d+/hostPort)?)` +
 	`|spec/affinity(/pod(Anti)?Affinity(/(required|preferred)DuringSchedulingIgnoredDuringExecution(/-)?)?)?` +

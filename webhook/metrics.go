@@ -22,6 +22,23 @@ var (
 		Name: "stategraft_config_reloads_total",
 		Help: "Changes of the configuration file that were seen, by result (good, bad).",
 	}, []string{"result"})
+
+	configBroken = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "stategraft_config_broken",
+		Help: "1 while the configuration file cannot be taken over and the last good one is in force, else 0.",
+	})
 )
 
-func init() { metrics.Registry.MustRegister(admissions, latency, configReloads) }
+func init() { metrics.Registry.MustRegister(admissions, latency, configReloads, configBroken) }
+
+// countReload counts a change of the configuration file. That it is broken stays
+// until it is not: the counter alone would have an alert forget it.
+func countReload(good bool) {
+	if good {
+		configReloads.WithLabelValues("good").Inc()
+		configBroken.Set(0)
+		return
+	}
+	configReloads.WithLabelValues("bad").Inc()
+	configBroken.Set(1)
+}

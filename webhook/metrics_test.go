@@ -30,7 +30,7 @@ func series(t *testing.T, name string) (labels []map[string]string, values []flo
 				set[pair.GetName()] = pair.GetValue()
 			}
 			labels = append(labels, set)
-			values = append(values, m.GetCounter().GetValue()+float64(m.GetHistogram().GetSampleCount()))
+			values = append(values, m.GetCounter().GetValue()+m.GetGauge().GetValue()+float64(m.GetHistogram().GetSampleCount()))
 		}
 	}
 	return labels, values
@@ -90,6 +90,24 @@ func TestMetrics(t *testing.T) {
 			!slices.Contains([]string{"", "cassandra", "anna", "cloudburst"}, set["kind"]):
 			t.Errorf("labels %v", set)
 		}
+	}
+}
+
+// A broken configuration shows until it is mended, however often it is read.
+func TestCountReload(t *testing.T) {
+	good, bad := counted(t, "stategraft_config_reloads_total", "result", "good"), counted(t, "stategraft_config_reloads_total", "result", "bad")
+	for _, step := range []struct {
+		good   bool
+		broken float64
+	}{{false, 1}, {false, 1}, {true, 0}, {true, 0}, {false, 1}, {true, 0}} {
+		countReload(step.good)
+		if got := counted(t, "stategraft_config_broken"); got != step.broken {
+			t.Errorf("good %v: broken is %v", step.good, got)
+		}
+	}
+	good, bad = counted(t, "stategraft_config_reloads_total", "result", "good")-good, counted(t, "stategraft_config_reloads_total", "result", "bad")-bad
+	if good != 3 || bad != 3 {
+		t.Errorf("%v good and %v bad reloads counted", good, bad)
 	}
 }
 

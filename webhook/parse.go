@@ -79,6 +79,16 @@ func boolean(text string) (bool, error) {
 	return false, errors.New(`it takes "true" or "false"`)
 }
 
+func onOff(text string) (bool, error) {
+	switch text {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	return false, errors.New(`it takes "on" or "off", in quotes: YAML takes the bare words for true and false`)
+}
+
 func spread(text string) (host, zone bool, err error) {
 	for _, part := range strings.Split(text, ",") {
 		switch strings.TrimSpace(part) {

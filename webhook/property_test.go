@@ -68,7 +68,7 @@ var propertyVariants = map[string]map[string]string{
 		"stategraft.io/colocate-with": "app in (a,b),role", "stategraft.io/grpc-port": "50099", "stategraft.io/expose": "LoadBalancer",
 	},
 	"host":    {"stategraft.io/host-network": "true"},
-	"secrets": {"stategraft.io/storage-secret": "none", "stategraft.io/sidecar-resources": `{"limits":{"cpu":"1","memory":"1Gi"}}`},
+	"secrets": {"stategraft.io/storage-secret": "none", "stategraft.io/grpc-tls": "off", "stategraft.io/sidecar-resources": `{"limits":{"cpu":"1","memory":"1Gi"}}`},
 }
 
 // TestCorpusProperties holds each pod of the corpus, with members that nobody

@@ -40,6 +40,9 @@ func (g generator) pod() map[string]any {
 		if g.chance(30) {
 			labels["stategraft.io/workload"] = pick(g, "cassandra", "anna", "cloudburst")
 		}
+		if g.chance(10) {
+			labels["stategraft.io/injected"] = pick(g, "cassandra", "mine")
+		}
 		return labels
 	})
 	g.maybe(metadata, "annotations", func() any { return g.annotations() })

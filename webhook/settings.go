@@ -122,6 +122,10 @@ func (r *resolved) set(key, text string) (err error) {
 		s.Resources.Medusa, s.Resources.Anna = given.Over(s.Resources.Medusa), given.Over(s.Resources.Anna)
 	case api.AnnotationGRPCPort:
 		s.GRPCPort, err = port(text)
+	case api.AnnotationGRPCTLS:
+		s.GRPCTLS, err = onOff(text)
+	case api.AnnotationHeldBack:
+		err = heldBackValue(text) // heldBack reads it
 	default:
 		err = errors.New("it is not read by this version")
 	}

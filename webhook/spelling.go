@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -17,14 +16,23 @@ func misspelt(pod *workload.Pod, ns Namespace) []string {
 	var warnings []string
 	warnings = unknown(warnings, "annotation", "the pod", pod.Metadata.Annotations, api.Annotations, api.Labels)
 	warnings = unknown(warnings, "label", "the pod", pod.Metadata.Labels, api.Labels, api.Annotations)
+	if _, ok := pod.Metadata.Labels[api.LabelInjected]; ok && !carriesOwn(pod) {
+		warnings = append(warnings, "label "+api.LabelInjected+" of the pod is Stategraft's to write and means nothing in a template; take it out, or the pod is selected as injected when it is not")
+	}
 	warnings = unknown(warnings, "annotation", "the namespace", ns.Annotations, api.Annotations, api.Labels)
 	return unknown(warnings, "label", "the namespace", ns.Labels, api.Labels, api.Annotations)
+}
+
+// carriesOwn tells whether the pod has a container of ours.
+func carriesOwn(pod *workload.Pod) bool {
+	own := func(c workload.Container) bool { return workload.Own(c.Name) }
+	return slices.ContainsFunc(pod.Spec.Containers, own) || slices.ContainsFunc(pod.Spec.InitContainers, own)
 }
 
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string
 	for key := range have {
-		if alike(key) && key != patches.AnnotationInjected && !slices.Contains(known, key) {
+		if alike(key) && key != api.LabelInjected && !slices.Contains(known, key) {
 			keys = append(keys, key)
 		}
 	}

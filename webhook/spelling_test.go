@@ -26,6 +26,7 @@ func TestMisspelt(t *testing.T) {
 		{what: "label as annotation", pod: map[string]string{"stategraft.io/inject": "disabled"}, want: "stategraft.io/inject of the pod is read as a label, not as an annotation"},
 		{what: "annotation as label", labels: map[string]string{"stategraft.io/restore": "b"}, want: "stategraft.io/restore of the pod is read as an annotation, not as a label"},
 		{what: "others are none of ours", pod: map[string]string{"stategraft.example/restor": "b", "stategraft.io.evil/restor": "b", "restore": "b"}, deny: "restor"},
+		{what: "our label of a live pod", labels: map[string]string{"stategraft.io/injected": "cassandra"}, want: "label stategraft.io/injected of the pod is Stategraft's to write"},
 		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
 	} {
 		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)

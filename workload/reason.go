@@ -34,6 +34,7 @@ const (
 	ReasonPortConflict         Reason = "port-conflict"
 	ReasonNameConflict         Reason = "name-conflict"
 	ReasonQuotaExceeded        Reason = "quota-exceeded"
+	ReasonHeldBack             Reason = "held-back"
 	ReasonAlreadyInjected      Reason = "already-injected"
 	ReasonUnreadablePod        Reason = "unreadable-pod"
 	ReasonNotAPodCreation      Reason = "not-a-pod-creation"
@@ -45,8 +46,8 @@ var Reasons = []Reason{
 	ReasonMirrorPod, ReasonNamespaceNotLabelled, ReasonOptedOut, ReasonUnsupportedOS, ReasonJobOwned,
 	ReasonNotADatabase, ReasonAmbiguousContainer, ReasonAlreadyHasBackup, ReasonRunsToCompletion,
 	ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID, ReasonNothingToRestore,
-	ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonAlreadyInjected,
-	ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
+	ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonHeldBack,
+	ReasonAlreadyInjected, ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
 }
 
 // Decision is what recognition makes of a pod: the one value that the webhook,
@@ -74,7 +75,7 @@ func (r Reason) Wanted() bool {
 	switch r {
 	case ReasonAmbiguousContainer, ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID,
 		ReasonUnsupportedOS, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded,
-		ReasonNothingToRestore, ReasonUnreadablePod, ReasonInternalError:
+		ReasonHeldBack, ReasonNothingToRestore, ReasonUnreadablePod, ReasonInternalError:
 		return true
 	}
 	return false

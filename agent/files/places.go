@@ -19,13 +19,14 @@ type Places struct {
 	User    string // /etc/stategraft/medusa: the user's medusa.ini
 	Storage string // /etc/medusa-secrets: the storage credentials, Medusa only
 	JMX     string // /etc/stategraft/jmx: username and password, snapshot server only
+	GRPCTLS string // /etc/stategraft/grpc-tls: the gRPC service's pair, Medusa only
 }
 
 // Standard are the places in a pod, below root where that is not empty.
 func Standard(root string) Places {
 	return Places{
 		Shared: root + "/stategraft", Medusa: root + "/etc/medusa", User: root + "/etc/stategraft/medusa",
-		Storage: root + "/etc/medusa-secrets", JMX: root + "/etc/stategraft/jmx",
+		Storage: root + "/etc/medusa-secrets", JMX: root + "/etc/stategraft/jmx", GRPCTLS: root + "/etc/stategraft/grpc-tls",
 	}
 }
 

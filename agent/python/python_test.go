@@ -110,6 +110,35 @@ func TestServeScript(t *testing.T) {
 	}
 }
 
+// TestServeScriptNeverInTheClear: where TLS is asked for, a Medusa that knows none
+// ends with the reason.
+func TestServeScriptNeverInTheClear(t *testing.T) {
+	interpreter, dir := install(t)
+	for path, text := range map[string]string{
+		"grpc/__init__.py": "",
+		"grpc/aio.py":      "class Server:\n    def add_insecure_port(self, address):\n        print('in the clear', address)\n    def add_secure_port(self, address):\n        print('secure', address)\ndef server(*a, **k):\n    return Server()\n",
+		"medusa/service/grpc/server.py": "import sys\nfrom grpc import aio\nserver = aio.server(10, options=[])\n" +
+			"server.add_secure_port('[::]:1')\nserver.add_insecure_port('[::]:2')\n",
+		"tls.ini":   "[grpc]\ntls_cert = /x\n",
+		"clear.ini": "[grpc]\nenabled = 1\ntls_cert =\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for config, want := range map[string]string{"tls.ini": "secure [::]:1\ngRPC is not served in the clear, and this Medusa knows no TLS", "clear.ini": "secure [::]:1\nin the clear [::]:2\n"} {
+		command := exec.Command(interpreter, "-u", "-c", Serve, "server.py", filepath.Join(dir, config))
+		command.Env = append(os.Environ(), "PYTHONPATH="+dir)
+		out, err := command.CombinedOutput()
+		if !strings.Contains(string(out), want) || (err != nil) != (config == "tls.ini") {
+			t.Errorf("%s: %v, no %q in\n%s", config, err, want, out)
+		}
+	}
+}
+
 func TestRestoreScript(t *testing.T) {
 	interpreter, dir := install(t)
 	marker, next := filepath.Join(dir, "restore.json"), filepath.Join(dir, "restore.next.json")

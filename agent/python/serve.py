@@ -3,9 +3,11 @@
 # while names do not resolve, ends every listing with "min() arg is an empty
 # sequence" (medusa/storage/cluster_backup.py, started); and so that a backup
 # which the storage refuses for good fails at once: Medusa would try for up to
-# nine minutes, without a word.
+# nine minutes, without a word; and so that a Medusa which knows no TLS, as those
+# before 0.27, does not serve everybody where it is asked for.
 #
 # Arguments: "server.py" and the path of medusa.ini, as the module wants them.
+import configparser
 import logging
 import runpy
 import sys
@@ -26,7 +28,28 @@ def tolerant():
     Storage.list_cluster_backups = list_cluster_backups
 
 
+def never_in_the_clear():
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(sys.argv[2])
+    if not config.get("grpc", "tls_cert", fallback=""):
+        return
+    from grpc import aio
+    make = aio.server
+
+    def refuse(address):
+        sys.exit("gRPC is not served in the clear, and this Medusa knows no TLS: take 0.27 or later "
+                 "(annotation stategraft.io/medusa-image), or set annotation stategraft.io/grpc-tls to off")
+
+    def server(*args, **kwargs):
+        made = make(*args, **kwargs)
+        made.add_insecure_port = refuse
+        return made
+
+    aio.server = server
+
+
 def main():
+    never_in_the_clear()
     for change in (exact_index, tolerant, resigned):
         try:
             change()

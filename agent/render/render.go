@@ -30,6 +30,7 @@ type Pod struct {
 
 	Yaml    string // path of the cassandra.yaml for Medusa
 	KeyFile string // path of the storage credentials; empty where there are none
+	GRPCTLS string // directory of the gRPC service's pair; empty where gRPC is in the clear
 }
 
 // Result is an effective medusa.ini, or why there is none.
@@ -61,6 +62,7 @@ func Render(user string, pod Pod) Result {
 	}
 	r.Problems = Check(file)
 	r.force(file, pod)
+	r.grpcTLS(file, pod.GRPCTLS)
 	r.complete(file, pod)
 	if len(r.Problems) == 0 {
 		r.Text = header + file.String()

@@ -23,7 +23,7 @@ import (
 // Config is how Medusa is run.
 type Config struct {
 	// Prepare completes the configuration and tells the command; its error says
-	// what is waited for. One that is medusa.ErrNone is final.
+	// what is waited for. It is also called before a restart, while Medusa runs.
 	Prepare func() (process.Spec, error)
 	// Hold, where set, returns when Medusa may be started for the first time, or
 	// when the context ends.
@@ -77,7 +77,7 @@ func (s *supervisor) ready(ctx context.Context) (process.Spec, bool) {
 			return spec, true
 		}
 		state := Waiting
-		if errors.Is(err, medusa.ErrNone) {
+		if errors.Is(err, medusa.ErrNone) || errors.Is(err, medusa.ErrNotServed) {
 			state = Degraded
 		}
 		s.tell(func(s *State) { s.State, s.Reason, s.PID, s.Backup = state, err.Error(), 0, false })
@@ -124,11 +124,7 @@ func (s *supervisor) once(ctx context.Context, spec process.Spec) {
 			<-complete
 			return
 		case <-tick.C:
-			backup := s.backup()
-			s.tell(func(s *State) { s.Backup = backup })
-			// Medusa does not answer whether a backup may begin, so one that
-			// begins right now is interrupted, and reported as failed.
-			if !backup && s.digest() != watched {
+			if s.look(watched) {
 				s.Log.Info("restarting Medusa: its configuration has changed")
 				p.Stop(process.Grace)
 				<-complete
@@ -136,6 +132,25 @@ func (s *supervisor) once(ctx context.Context, spec process.Spec) {
 			}
 		}
 	}
+}
+
+// look tells of a running backup, and whether Medusa is to be restarted: not in the
+// middle of one, and not for a configuration that it could not run with. Medusa
+// does not answer whether a backup may begin, so one that begins right now is
+// interrupted, and reported as failed.
+func (s *supervisor) look(watched [sha256.Size]byte) bool {
+	backup, reason, restart := s.backup(), "", false
+	if !backup && s.digest() != watched {
+		if _, err := s.Prepare(); err != nil {
+			reason = "runs with its old configuration: " + err.Error()
+		}
+		restart = reason == ""
+	}
+	if reason != "" && reason != s.state.Reason {
+		s.Log.Warn("Medusa " + reason)
+	}
+	s.tell(func(s *State) { s.Backup, s.Reason = backup, reason })
+	return restart
 }
 
 func ended(p *process.Process) error {

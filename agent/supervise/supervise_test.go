@@ -197,6 +197,51 @@ func TestConfigurationChanges(t *testing.T) {
 	}
 }
 
+// A changed configuration that Medusa could not start with leaves it running with
+// the old one, and says so.
+func TestConfigurationChangesForTheWorse(t *testing.T) {
+	r := newRig(t, "")
+	r.start()
+	r.eventually("it runs", func() bool { return r.state().State == Running && len(r.starts()) == 1 })
+	r.set("ini", "")
+	r.eventually("it tells", func() bool {
+		return r.state().State == Running && strings.Contains(r.state().Reason, "old configuration: medusa.ini: [storage] bucket_name is missing")
+	})
+	if len(r.starts()) != 1 || !r.alive(r.starts()[0]) {
+		t.Fatalf("started %q, or it does not run any more", r.starts())
+	}
+	r.set("ini", "one")
+	r.eventually("what was is good again", func() bool { return r.state().Reason == "" })
+	if len(r.starts()) != 1 {
+		t.Errorf("started %q for nothing", r.starts())
+	}
+	r.set("ini", "two")
+	r.eventually("it is restarted", func() bool { return len(r.starts()) == 2 && r.state().State == Running })
+	if n := strings.Count(r.log.String(), "old configuration"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+// Medusa is not started in the clear: it is degraded until it can be.
+func TestNotServed(t *testing.T) {
+	r := newRig(t, "")
+	good := r.config.Prepare
+	r.set("pair", "")
+	r.config.Prepare = func() (process.Spec, error) {
+		if r.get("pair") == "" {
+			return process.Spec{}, fmt.Errorf("%w: waiting for Secret x", medusa.ErrNotServed)
+		}
+		return good()
+	}
+	r.start()
+	r.eventually("it is degraded", func() bool { return r.state().State == Degraded && strings.Contains(r.state().Reason, "Secret x") })
+	if len(r.starts()) > 0 {
+		t.Error("Medusa was started")
+	}
+	r.set("pair", "there")
+	r.eventually("it runs", func() bool { return r.state().State == Running && r.state().Reason == "" && len(r.starts()) == 1 })
+}
+
 func TestNoMedusa(t *testing.T) {
 	r := newRig(t, "")
 	r.config.Prepare = func() (process.Spec, error) {

@@ -16,6 +16,20 @@ const (
 	InjectDisabled = "disabled"
 )
 
+// LabelInjected stands on every pod that is injected, with the kind of its
+// database (cassandra, anna, cloudburst), so that such pods can be selected.
+// Admission writes it and reads it nowhere: in a template that a live pod was
+// copied into it says nothing. Who selects by it looks for the containers too.
+const LabelInjected = Group + "/injected"
+
+// SecretGRPC is the Secret, in each labelled namespace, with tls.crt, tls.key and
+// ca.crt: what the sidecars' gRPC identifies itself by, and verifies clients with.
+const SecretGRPC = "stategraft-grpc"
+
+// GRPCServerName is the name that the certificate of SecretGRPC is made out to.
+// It is the same for all pods of a namespace: clients reach them by address.
+func GRPCServerName(namespace string) string { return "medusa." + namespace + "." + Group }
+
 // Annotations, of a pod or of its namespace. The pod's win.
 const (
 	// AnnotationRestore names the backup to restore before the database starts.
@@ -51,6 +65,9 @@ const (
 	AnnotationAgentImage       = Group + "/agent-image"
 	AnnotationSidecarResources = Group + "/sidecar-resources"
 	AnnotationGRPCPort         = Group + "/grpc-port"
+	// AnnotationGRPCTLS is on or off: whether the sidecars' gRPC asks for mutual
+	// TLS, with SecretGRPC.
+	AnnotationGRPCTLS = Group + "/grpc-tls"
 )
 
 // Annotations lists every annotation that Stategraft reads.
@@ -59,7 +76,7 @@ var Annotations = []string{
 	AnnotationCQLSecret, AnnotationJMXSecret, AnnotationConfigMap, AnnotationDataVolume,
 	AnnotationContainer, AnnotationHostNetwork, AnnotationSpread, AnnotationColocateWith,
 	AnnotationExpose, AnnotationMedusaImage, AnnotationAgentImage, AnnotationSidecarResources,
-	AnnotationGRPCPort,
+	AnnotationGRPCPort, AnnotationGRPCTLS, AnnotationHeldBack,
 }
 
 // Labels lists every label that Stategraft reads.

@@ -43,6 +43,7 @@ var variants = []variant{
 		pods: []string{"plain-official-41", "anna-memory"}},
 	{name: "grpc-port", annotations: map[string]string{"grpc-port": "51000"}, pods: []string{"plain-official-41", "anna-memory"}},
 	{name: "grpc-port-taken", annotations: map[string]string{"grpc-port": "9042"}, pods: []string{"plain-official-41"}},
+	{name: "grpc-tls-off", annotations: map[string]string{"grpc-tls": "off", "restore": "b"}, pods: []string{"plain-official-41"}},
 	{name: "secrets", annotations: map[string]string{"cql-secret": "cql-user", "jmx-secret": "jmx-user", "storage-secret": "minio"},
 		pods: []string{"plain-official-41", "cass-operator"}},
 	{name: "no-storage-secret", annotations: map[string]string{"storage-secret": "none", "restore": "b"}, pods: []string{"plain-official-41", "anna-memory"}},

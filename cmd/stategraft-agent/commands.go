@@ -21,13 +21,14 @@ import (
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/pod"
 	"github.com/stategraft/stategraft/agent/process"
+	"github.com/stategraft/stategraft/agent/render"
 	"github.com/stategraft/stategraft/agent/restore"
 	"github.com/stategraft/stategraft/agent/snapshot"
 	"github.com/stategraft/stategraft/agent/supervise"
 )
 
 // private is a directory of the container's own, on its emptyDir /tmp.
-const private = "/tmp/stategraft"
+func private() string { return os.Getenv("STATEGRAFT_ROOT") + "/tmp/stategraft" }
 
 // stopLimit is how long a running backup may delay the container's end: less
 // than a pod's default grace period of 30 seconds, with time left to stop in.
@@ -99,6 +100,8 @@ func serve(*cobra.Command, []string) error {
 	process.Reap()
 	places := places()
 	watch := []string{places.Ini(), places.Yaml(), places.Credentials()}
+	ca, certificate, key := render.TLSFiles(places.GRPCTLS)
+	watch = append(watch, ca, certificate, key)
 	hidden := []string{places.Credentials()}
 	cql := os.Getenv("MEDUSA_CQL_K8S_SECRETS_PATH")
 	if cql != "" {
@@ -174,7 +177,10 @@ func prepare(places files.Places, cql string) (process.Spec, error) {
 			}
 		}
 	}
-	config, err := medusa.Configure(places, private, "")
+	config, err := medusa.Configure(places, private(), "")
+	if err == nil {
+		err = medusa.CheckTLS(places, config)
+	}
 	if err != nil {
 		return process.Spec{}, err
 	}
@@ -197,7 +203,7 @@ func restoreOnce(*cobra.Command, []string) error {
 		DataDirectory: os.Getenv("STATEGRAFT_DATA_DIRECTORY"),
 		Commitlog:     os.Getenv("STATEGRAFT_COMMITLOG_DIRECTORY"),
 		Temp:          os.Getenv("MEDUSA_TMP_DIR"),
-		Private:       private,
+		Private:       private(),
 		PrecheckLimit: length("STATEGRAFT_PRECHECK_LIMIT", 10*time.Minute, log),
 		Progress:      length("STATEGRAFT_PROGRESS", 30*time.Second, log),
 		Secrets:       secrets, Log: log,

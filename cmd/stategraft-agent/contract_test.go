@@ -7,18 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stategraft/stategraft/agent/files"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // TestCommandsOfThePatches finds every command that an injected container of the
 // golden results calls: one that the agent does not know would keep a database
 // behind an init container from starting.
 func TestCommandsOfThePatches(t *testing.T) {
-	files, err := filepath.Glob("../../test/corpus/golden/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d golden files, %v", len(files), err)
+	paths, err := filepath.Glob("../../test/corpus/golden/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d golden files, %v", len(paths), err)
 	}
 	var seen []string
-	for _, file := range files {
+	for _, file := range paths {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -45,6 +48,18 @@ func TestCommandsOfThePatches(t *testing.T) {
 		if err != nil || len(rest) > 0 || !command.Runnable() {
 			t.Errorf("%s: not a command of the agent (%v)", call, err)
 		}
+	}
+}
+
+// TestPlacesOfThePatches: the agent looks where the patches mount.
+func TestPlacesOfThePatches(t *testing.T) {
+	want := files.Places{Shared: patches.DirShared, Medusa: patches.DirMedusa, User: patches.DirMedusaConfig,
+		Storage: patches.DirStorage, JMX: patches.DirJMX, GRPCTLS: patches.DirGRPCTLS}
+	if got := files.Standard(""); got != want {
+		t.Errorf("the agent has %+v, the patches %+v", got, want)
+	}
+	if got := files.Standard("").Binary(); got != patches.AgentShared {
+		t.Errorf("the agent puts itself at %s, the patches call %s", got, patches.AgentShared)
 	}
 }
 

@@ -72,6 +72,10 @@ func podConfig(log *slog.Logger) (pod.Config, error) {
 		Poll:            length("STATEGRAFT_POLL", 2*time.Second, log),
 		Log:             log,
 	}
+	// Without a word it is on: what is left out must not open a port to everybody.
+	if os.Getenv("STATEGRAFT_GRPC_TLS") != "off" {
+		c.Pod.GRPCTLS = c.Places.GRPCTLS
+	}
 	for name, target := range map[string]*int{
 		"STATEGRAFT_CQL_PORT": &c.Pod.CQLPort, "STATEGRAFT_GRPC_PORT": &c.Pod.GRPCPort, "STATEGRAFT_SNAPSHOT_PORT": &c.Pod.SnapshotPort,
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/agent/files"
+	"github.com/stategraft/stategraft/agent/medusa"
 )
 
 func TestMain(m *testing.M) {
@@ -148,6 +149,41 @@ func TestHoldBack(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	holdBack(ended, port, time.Hour, log)
+}
+
+// TestPrepareWaitsForThePair writes the configuration as the agent's container does,
+// with TLS and without: Medusa waits for the pair where it needs one.
+func TestPrepareWaitsForThePair(t *testing.T) {
+	t.Setenv("STATEGRAFT_MEDUSA_PYTHON", "/bin/true")
+	for name, c := range map[string]struct {
+		tls   string
+		waits bool
+	}{"on": {"on", true}, "nothing said": {"", true}, "off": {"off", false}} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for key, value := range map[string]string{"STATEGRAFT_ROOT": root, "STATEGRAFT_GRPC_TLS": c.tls, "STATEGRAFT_SNAPSHOT_PORT": "9188", "STATEGRAFT_DATA_MOUNT": "/data"} {
+				t.Setenv(key, value)
+			}
+			places := places()
+			err := errors.Join(os.MkdirAll(places.User, 0o755), os.MkdirAll(places.Medusa, 0o755),
+				os.WriteFile(filepath.Join(places.User, "medusa.ini"), []byte("[storage]\nstorage_provider = s3\nbucket_name = b\n"), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := agent(t, nil, "setup")
+			command.Env = append(os.Environ(), "STATEGRAFT_TEST_AGENT=1")
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v, %s", err, out)
+			}
+			_, err = prepare(places, "")
+			if waits := errors.Is(err, medusa.ErrNotServed); waits != c.waits || !waits && err != nil {
+				t.Errorf("%v, want to wait %v", err, c.waits)
+			}
+			if text, err := os.ReadFile(filepath.Join(private(), "medusa.ini")); err != nil || strings.Contains(string(text), places.GRPCTLS) != c.waits {
+				t.Errorf("%v\n%s", err, text)
+			}
+		})
+	}
 }
 
 func TestPrepareWaitsForTheCQLSecret(t *testing.T) {

@@ -72,7 +72,7 @@ func TestCorpus(t *testing.T) {
 // mayGain are the places at which an injected pod may have more than the plain
 // one, where the lists and maps that are new as a whole hold only ours.
 var mayGain = regexp.MustCompile(`^\.spec\.(initContainers|containers|volumes)(\[stategraft-[a-z-]+\])?$|` +
-	`^\.metadata\.annotations(\.stategraft\.io/injected)?$|^\.status\.qosClass$`)
+	`^\.metadata\.(annotations|labels)(\.stategraft\.io/injected)?$|^\.status\.qosClass$`)
 
 // onlyOurs checks that the injected pod is the plain one with ours added.
 func onlyOurs(t *testing.T, plain, got map[string]any) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/patches"
 )
 
 func pod(ordinal int) string { return "cassandra-" + strconv.Itoa(ordinal) }
@@ -37,7 +36,7 @@ func (c *Cassandra) script(ctx context.Context, script string, args ...string) (
 	if c.setup.User != "" {
 		python = fmt.Sprintf("env CQL_USER=%s CQL_PASSWORD=%s %s", c.setup.User, c.setup.Password, imagePython)
 	}
-	return c.e.Script(ctx, c.Namespace, pod(0), "cassandra", python, script, args...)
+	return c.e.Script(ctx, c.Namespace, pod(0), "cassandra", python, script, "", args...)
 }
 
 // Write writes rows with the keys from first on into a keyspace, which it makes
@@ -121,13 +120,13 @@ func (c *Cassandra) Backup(ctx context.Context, ordinal int, name string) (b Bac
 
 // Begin asks for a backup and does not wait for it.
 func (c *Cassandra) Begin(ctx context.Context, ordinal int, name string) error {
-	_, err := c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", "begin", name)
+	_, err := c.call(ctx, c.client, ordinal, "begin", name)
 	return err
 }
 
 // Ended waits until a backup is made, or has failed.
 func (c *Cassandra) Ended(ctx context.Context, ordinal int, name string) (b Backup, err error) {
-	out, err := c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", "wait", name)
+	out, err := c.call(ctx, c.client, ordinal, "wait", name)
 	if err != nil {
 		return b, err
 	}

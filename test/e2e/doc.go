@@ -5,6 +5,7 @@
 //	pods.go      applying, waiting, running commands in containers
 //	setup.go     a StatefulSet of Cassandra and what it is given
 //	cassandra.go its rows, its backups
+//	grpc.go      who the clients of Medusa's gRPC are
 //	measure.go   deletion and start in seconds, serving without a gap
 //	collect.go   what is kept of a test that failed
 //	manifests/   what is applied

@@ -42,13 +42,14 @@ var embedded embed.FS
 // Env is a cluster that scenarios run in.
 type Env struct {
 	*rigged.Rig
-	log io.Writer
+	log       io.Writer
+	authority *authority // of the sidecars' gRPC
 	// namespaces of the scenario
 	namespaces []string
 }
 
 // Scenario is the same cluster for one scenario, whose namespaces Forget deletes.
-func (e *Env) Scenario() *Env { return &Env{Rig: e.Rig, log: e.log} }
+func (e *Env) Scenario() *Env { return &Env{Rig: e.Rig, log: e.log, authority: e.authority} }
 
 // Start builds what is missing and starts everything: the control plane with
 // the webhook, the node with the images, the S3 server. The caller has to call
@@ -81,6 +82,9 @@ func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
 			err = errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
+	if e.authority, err = newAuthority(); err != nil {
+		return nil, err
+	}
 	if err := e.StartNode(ctx, log); err != nil {
 		return nil, err
 	}

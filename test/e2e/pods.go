@@ -38,13 +38,13 @@ func (e *Env) Exec(ctx context.Context, namespace, pod, container, stdin string,
 	return strings.TrimSpace(out), err
 }
 
-// Script runs an embedded Python script in a container.
-func (e *Env) Script(ctx context.Context, namespace, pod, container, python, script string, args ...string) (string, error) {
+// Script runs an embedded Python script in a container, after the lines of head.
+func (e *Env) Script(ctx context.Context, namespace, pod, container, python, script, head string, args ...string) (string, error) {
 	text, err := embedded.ReadFile("scripts/" + script)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", script, err)
 	}
-	out, err := e.Exec(ctx, namespace, pod, container, string(text), append(append(strings.Fields(python), "-"), args...)...)
+	out, err := e.Exec(ctx, namespace, pod, container, head+string(text), append(append(strings.Fields(python), "-"), args...)...)
 	if err != nil {
 		return out, fmt.Errorf("%s %s: %w", script, strings.Join(args, " "), err)
 	}

@@ -27,6 +27,7 @@ func TestBackupAndRestoreOfOneNode(t *testing.T) {
 		t.Fatalf("the backup: %+v", backup)
 	}
 	t.Logf("the backup: %+v", backup)
+	step("strangers refused", strangersRefused(ctx, c))
 
 	_, err = c.CQL(ctx, 0, "TRUNCATE e2e.rows")
 	step("truncated", err)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"strconv"
@@ -38,6 +39,7 @@ type Setup struct {
 	SecretKey   string            // of the bucket, where it is another
 	Secrets     map[string]map[string]string
 	OwnS3       bool // with an S3 server in its namespace
+	NoGRPC      bool // without the Secret that gRPC is served with
 	Change      func(*appsv1.StatefulSet)
 	NoWait      bool // for its pods to be ready
 
@@ -50,6 +52,8 @@ type Cassandra struct {
 	e         *Env
 	setup     Setup
 	Namespace string
+	client    Identity // of who makes backups
+	server    Identity // of its sidecars
 }
 
 // Cassandra makes one and waits until its pods are ready.
@@ -65,7 +69,11 @@ func (e *Env) Cassandra(ctx context.Context, namespace string, s Setup) (*Cassan
 	if err := e.CreateNamespace(ctx, namespace, labels, nil); err != nil {
 		return nil, err
 	}
-	c := &Cassandra{e, s, namespace}
+	client, err := e.authority.issue("stategraft-controller", x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cassandra{e: e, setup: s, Namespace: namespace, client: client}
 	if s.OwnS3 {
 		if err := e.S3(ctx, namespace); err != nil {
 			return nil, err
@@ -73,6 +81,11 @@ func (e *Env) Cassandra(ctx context.Context, namespace string, s Setup) (*Cassan
 	}
 	if err := c.configure(ctx); err != nil {
 		return nil, err
+	}
+	if !s.NoGRPC {
+		if err := c.Identify(ctx); err != nil {
+			return nil, err
+		}
 	}
 	replicas := max(s.Replicas, 1)
 	if err := c.create(ctx, replicas); err != nil || s.NoWait {

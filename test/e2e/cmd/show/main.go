@@ -21,6 +21,7 @@ var items = []scenario.Item{
 	{Name: "3  starts as root, fresh root-owned volume", Test: "TestRootAndFreshVolume"},
 	{Name: "3  Bitnami's layout, user 1001, any-uid image", Test: "TestBitnami"},
 	{Name: "4  passwords on JMX and CQL, from Secrets", Test: "TestPasswords"},
+	{Name: "4  gRPC: its Secret comes late, and changes", Test: "TestGRPCSecretComesLate"},
 	{Name: "5  sidecar killed and S3 down in mid-backup", Test: "TestBackupInterrupted"},
 	{Name: "5  backup with wrong bucket credentials", Test: "TestBackupWrongCredentials"},
 	{Name: "5  backup with a failing nodetool", Test: "TestBackupNodetoolFails"},
