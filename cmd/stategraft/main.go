@@ -1,4 +1,5 @@
-// Command stategraft runs in the cluster: the admission webhook.
+// Command stategraft runs in the cluster, as two processes: the admission webhook,
+// of which every replica answers, and the controllers, of which one leads.
 package main
 
 import (
@@ -9,15 +10,19 @@ import (
 )
 
 func main() {
+	if err := rootCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:           "stategraft",
 		Short:         "Grafts backup and restore onto the pods of Cassandra and Anna",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	command.AddCommand(webhookCommand())
-	if err := command.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	command.AddCommand(webhookCommand(), controllerCommand())
+	return command
 }

@@ -1,0 +1,8 @@
+package main
+
+import "syscall"
+
+// childAttributes have the kernel end a process with the test.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,129 @@
+package heal
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+// ByObject restricts the manager's cache to what this package needs: injected
+// pods, most of them stripped to a few names, and the bare counts of StatefulSets.
+// Namespaces are watched as metadata. The options of a cache are those of a kind,
+// so whoever else reads pods from the same cache, or only their metadata, gets the
+// injected ones alone, in this form.
+func ByObject() map[client.Object]cache.ByObject {
+	injected, err := labels.NewRequirement(api.LabelInjected, selection.Exists, nil)
+	if err != nil {
+		panic(err) // of a constant
+	}
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}:         {Label: labels.NewSelector().Add(*injected), Transform: slimPod, UnsafeDisableDeepCopy: new(true)},
+		&appsv1.StatefulSet{}: {Transform: slimSet, UnsafeDisableDeepCopy: new(true)},
+	}
+}
+
+// slimPod keeps of a pod what judge reads. Of one that is Ready, as nearly all
+// are, that is next to nothing.
+func slimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Pod{}
+	kept.ObjectMeta = slimMeta(&pod.ObjectMeta)
+	kept.Labels = only(pod.Labels, api.LabelInjected)
+	kept.Annotations = only(pod.Annotations, api.AnnotationRestore, api.AnnotationHeldBack)
+	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Status.Phase, kept.Status.NominatedNodeName = pod.Status.Phase, pod.Status.NominatedNodeName
+	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, api.ConditionDegraded} {
+		if c := conditionOf(pod, kind); c != nil {
+			if kind != corev1.PodReady || c.Status != corev1.ConditionTrue {
+				kept.Status.Conditions = append(kept.Status.Conditions, *c)
+				continue
+			}
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: kind, Status: c.Status})
+		}
+	}
+	if quiet(pod) || unborn(pod) {
+		return kept, nil
+	}
+	kept.Spec.InitContainers, kept.Spec.Containers = slimContainers(pod.Spec.InitContainers), slimContainers(pod.Spec.Containers)
+	kept.Status.InitContainerStatuses, kept.Status.ContainerStatuses = slimStatuses(pod.Status.InitContainerStatuses), slimStatuses(pod.Status.ContainerStatuses)
+	return kept, nil
+}
+
+// unborn tells whether the pod has no node yet, and no restore to wait for: its
+// containers say nothing.
+func unborn(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == containerRestore })
+}
+
+// quiet tells whether nothing is wrong with the pod, nor ever was.
+func quiet(pod *corev1.Pod) bool { return isReady(pod) && degraded(pod) == nil }
+
+func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	kept := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
+	for _, owner := range m.OwnerReferences {
+		if owner.Controller != nil && *owner.Controller {
+			kept.OwnerReferences = []metav1.OwnerReference{owner}
+		}
+	}
+	return kept
+}
+
+func only(from map[string]string, keys ...string) (kept map[string]string) {
+	for _, key := range keys {
+		if value, ok := from[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+func slimContainers(from []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, 0, len(from))
+	for i := range from {
+		c := corev1.Container{Name: from[i].Name, Image: from[i].Image, RestartPolicy: from[i].RestartPolicy}
+		if ours(&from[i]) {
+			c.Command = from[i].Command
+		}
+		if c.Name == containerRestore {
+			c.Env = from[i].Env
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+func slimStatuses(from []corev1.ContainerStatus) []corev1.ContainerStatus {
+	kept := make([]corev1.ContainerStatus, 0, len(from))
+	for _, s := range from {
+		kept = append(kept, corev1.ContainerStatus{Name: s.Name, Ready: s.Ready, Started: s.Started, RestartCount: s.RestartCount,
+			State: s.State, LastTerminationState: s.LastTerminationState})
+	}
+	return kept
+}
+
+// slimSet keeps of a StatefulSet how many pods it wants and has.
+func slimSet(object any) (any, error) {
+	set, ok := object.(*appsv1.StatefulSet)
+	if !ok {
+		return object, nil
+	}
+	kept := &appsv1.StatefulSet{ObjectMeta: slimMeta(&set.ObjectMeta)}
+	kept.Spec.Replicas = set.Spec.Replicas
+	kept.Status.Replicas, kept.Status.ObservedGeneration = set.Status.Replicas, set.Status.ObservedGeneration
+	return kept, nil
+}
