@@ -69,7 +69,7 @@ var programs = []program{
 	{Kubelet, "k8s.io/kubernetes/cmd/kubelet", 3 * time.Minute, kubernetesModule, kubernetesLdflags},
 	{KubeProxy, "k8s.io/kubernetes/cmd/kube-proxy", time.Minute, kubernetesModule, kubernetesLdflags},
 	{CoreDNS, "github.com/coredns/coredns", 6 * time.Minute, requireOnly("github.com/coredns/coredns", "v"+CoreDNSVersion), ""},
-	{Helm, "helm.sh/helm/v4/cmd/helm", 4 * time.Minute, requireOnly("helm.sh/helm/v4", "v"+HelmVersion), helmLdflags},
+	{Helm, "helm.sh/helm/v4/cmd/helm", 2 * time.Minute, requireOnly("helm.sh/helm/v4", "v"+HelmVersion), helmLdflags},
 }
 
 // ControlPlanePrograms answers the names of the programs that [Start] needs, in

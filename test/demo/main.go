@@ -62,8 +62,8 @@ func demo(ctx context.Context, out, progress io.Writer) (err error) {
 		}
 	}()
 	p.row("Kubernetes", cluster.KubernetesVersion+": etcd, API server, controllers, scheduler; no node, so pods stay Pending")
-	p.row("webhook", "bin/stategraft webhook, self-made certificate, the rights of deploy/webhook.yaml")
-	p.row("registered by", "deploy/admission/mutating-webhook-configuration.yaml and restore-policy.yaml")
+	p.row("webhook", "bin/stategraft webhook, self-made certificate, the rights of deploy/stategraft-self-signed.yaml")
+	p.row("registered by", "its MutatingWebhookConfiguration and ValidatingAdmissionPolicy")
 	p.row("started in", fmt.Sprintf("%.0f s", time.Since(started).Seconds()))
 
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s", limit))

@@ -3,8 +3,6 @@ package rigged
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"strings"
 )
 
 // Decision is a line of the webhook's log about a pod.
@@ -16,22 +14,6 @@ type Decision struct {
 	Reason    string `json:"reason"`
 	Kind      string `json:"kind"`
 	Message   string `json:"message"`
-}
-
-// logWriter takes the process's output.
-type logWriter Webhook
-
-func (l *logWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.Write(p)
-}
-
-// Log is everything that the webhook wrote, over all its starts.
-func (w *Webhook) Log() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
 }
 
 // Decisions are those on pods of a namespace, the oldest first.
@@ -47,13 +29,4 @@ func (w *Webhook) Decisions(namespace string) []Decision {
 		}
 	}
 	return found
-}
-
-// tail is the end of the log, for an error. A line for each time that we asked
-// whether it is ready says nothing.
-func (w *Webhook) tail() string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimRight(w.Log(), "\n"), "\n"), func(line string) bool {
-		return strings.Contains(line, "healthz check failed")
-	})
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }

@@ -10,22 +10,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/deploy/admission"
+	"github.com/stategraft/stategraft/deploy"
 	"github.com/stategraft/stategraft/patches"
 )
 
-// register applies the manifests of deploy/admission and waits until the API
-// server acts by them, which it does some time after they are written.
+// register applies the policies and the webhook's configuration as they are
+// deployed, and waits until the API server acts by them, which it does some time
+// after they are written.
 func (r *Rig) register(ctx context.Context) error {
 	const probe = "stategraft-probe"
 	if err := r.CreateNamespace(ctx, probe, map[string]string{api.LabelInject: api.InjectEnabled}, nil); err != nil {
 		return err
 	}
-	if _, err := r.Kubectl(ctx, bytes.NewReader(admission.RestorePolicy), "apply", "-f", "-"); err != nil {
-		return fmt.Errorf("applying the restore policy: %w", err)
+	policies, err := deploy.Pick(deploy.SelfSigned, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	if err != nil {
+		return err
+	}
+	if _, err := r.Kubectl(ctx, bytes.NewReader(policies), "apply", "-f", "-"); err != nil {
+		return fmt.Errorf("applying the policies: %w", err)
 	}
 	// Nobody adds the restore container yet, so the policy has to refuse.
 	if err := poll(ctx, "the restore policy to be in force", func() (bool, error) {
@@ -34,22 +40,86 @@ func (r *Rig) register(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	var config admissionregistrationv1.MutatingWebhookConfiguration
-	if err := yaml.UnmarshalStrict(admission.MutatingWebhook, &config); err != nil {
-		return fmt.Errorf("reading the MutatingWebhookConfiguration: %w", err)
+	if r.Controller != nil {
+		err = r.directService(ctx)
+	} else {
+		err = r.registerURL(ctx)
 	}
-	url := r.Webhook.URL()
-	for i := range config.Webhooks {
-		config.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: r.Webhook.CA}
-	}
-	if _, err := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &config, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating the MutatingWebhookConfiguration: %w", err)
+	if err != nil {
+		return err
 	}
 	if err := r.AwaitInjection(ctx, probe); err != nil {
 		return err
 	}
 	if err := r.Client.CoreV1().Namespaces().Delete(ctx, probe, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("removing the probe's namespace: %w", err)
+	}
+	return nil
+}
+
+// configuration is the webhook's, as it is deployed.
+func configuration() (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	text, err := deploy.Pick(deploy.SelfSigned, "MutatingWebhookConfiguration/"+configurationName)
+	if err != nil {
+		return nil, err
+	}
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		return nil, fmt.Errorf("reading the MutatingWebhookConfiguration: %w", err)
+	}
+	return &config, nil
+}
+
+const configurationName = "stategraft"
+
+// registerURL has the API server call an address on this machine.
+func (r *Rig) registerURL(ctx context.Context) error {
+	config, err := configuration()
+	if err != nil {
+		return err
+	}
+	url := r.Webhook.URL()
+	for i := range config.Webhooks {
+		config.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: r.Webhook.CA}
+	}
+	return r.createConfiguration(ctx, config)
+}
+
+// registerService has the API server call the Service of the manifest, whose
+// certificate the controller makes: one that stands for this machine, as there
+// are no pods. Nothing listens on the port yet.
+func (r *Rig) registerService(ctx context.Context) error {
+	config, err := configuration()
+	if err != nil {
+		return err
+	}
+	nobody := int32(1)
+	for i := range config.Webhooks {
+		config.Webhooks[i].ClientConfig.Service.Port = &nobody
+	}
+	// The API server makes an address of the name without asking a resolver.
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: webhookAccount},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: loopback}}
+	if _, err := r.Client.CoreV1().Services(homeNamespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the Service: %w", err)
+	}
+	return r.createConfiguration(ctx, config)
+}
+
+func (r *Rig) createConfiguration(ctx context.Context, config *admissionregistrationv1.MutatingWebhookConfiguration) error {
+	if _, err := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, config, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the MutatingWebhookConfiguration: %w", err)
+	}
+	return nil
+}
+
+// directService has the Service's port be the webhook's.
+func (r *Rig) directService(ctx context.Context) error {
+	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/webhooks/0/clientConfig/service/port", "value": %d}]`, r.Webhook.port)
+	_, err := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, configurationName,
+		types.JSONPatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("directing the MutatingWebhookConfiguration: %w", err)
 	}
 	return nil
 }

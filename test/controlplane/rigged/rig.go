@@ -26,18 +26,25 @@ type Options struct {
 	// Config is the text of the webhook's configuration file; empty for the
 	// defaults.
 	Config string
+	// Controller has the controllers run too, which then make the webhook's
+	// certificate.
+	Controller bool
+	// ControllerArgs are added to the arguments of the controllers.
+	ControllerArgs []string
 }
 
 // Rig is a control plane with the webhook in front of it.
 type Rig struct {
 	*cluster.ControlPlane
 
-	Root    string // the repository's folder
-	Client  kubernetes.Interface
-	Dynamic dynamic.Interface
-	Webhook *Webhook
+	Root       string // the repository's folder
+	Client     kubernetes.Interface
+	Dynamic    dynamic.Interface
+	Webhook    *Webhook
+	Controller *Controller // nil where none is asked for
 
-	dir string // holds programs, certificates, configuration and logs
+	dir     string // holds programs, certificates, configuration and logs
+	unmount func() // ends the following of the webhook's Secret; may be nil
 }
 
 // Start builds what is missing and starts everything. It returns once pods of
@@ -82,22 +89,48 @@ func Start(ctx context.Context, opts Options) (_ *Rig, err error) {
 	if r.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
-	if err := r.startWebhook(ctx, opts.Config); err != nil {
+	if err := r.rights(ctx); err != nil {
 		return nil, err
 	}
+	if opts.Controller {
+		// It waits for the configuration that it is to write its CA into.
+		if err := r.registerService(ctx); err != nil {
+			return nil, err
+		}
+		if err := r.startController(ctx, opts.ControllerArgs); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.startWebhook(ctx, opts.Config); err != nil {
+		return nil, errors.Join(err, r.controllerTail())
+	}
 	if err := r.register(ctx); err != nil {
-		return nil, fmt.Errorf("%w; the last lines of the webhook's log:\n%s", err, r.Webhook.tail())
+		return nil, errors.Join(fmt.Errorf("%w; the last lines of the webhook's log:\n%s", err, r.Webhook.tail()), r.controllerTail())
 	}
 	fmt.Fprintln(log, "rigged: the API server calls the webhook")
 	return r, nil
 }
 
-// Stop ends the webhook and the control plane and removes their files. Stopping
-// twice is no error.
+// controllerTail is the end of the controller's log as an error, where it runs.
+func (r *Rig) controllerTail() error {
+	if r.Controller == nil {
+		return nil
+	}
+	return fmt.Errorf("the last lines of the controller's log:\n%s", r.Controller.tail())
+}
+
+// Stop ends the processes and the control plane and removes their files.
+// Stopping twice is no error.
 func (r *Rig) Stop(ctx context.Context) error {
 	var left []error
+	if r.unmount != nil {
+		r.unmount()
+	}
 	if r.Webhook != nil {
 		left = append(left, r.Webhook.Stop(ctx))
+	}
+	if r.Controller != nil {
+		left = append(left, r.Controller.Stop(ctx))
 	}
 	if r.ControlPlane != nil {
 		left = append(left, r.ControlPlane.Stop(ctx))

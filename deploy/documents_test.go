@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,13 +26,15 @@ import (
 var generic = map[string]bool{
 	"cert-manager.io":         true,
 	"kustomize.config.k8s.io": true,
+	"monitoring.coreos.com":   true,
 }
 
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
 type document struct {
-	file   string // relative to deploy/, with the number of the document
+	file   string // where it is from, with the number of the document
 	object runtime.Object
+	text   []byte
 }
 
 // decode reads one YAML document into its Go type, refusing unknown and
@@ -87,37 +88,35 @@ func split(t *testing.T, data []byte) [][]byte {
 	}
 }
 
-func documents(t *testing.T) []document {
+// parse decodes the documents of a file called name.
+func parse(t *testing.T, name string, data []byte) []document {
 	t.Helper()
 	var all []document
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	for i, doc := range split(t, data) {
+		name := fmt.Sprintf("%s#%d", name, i)
+		obj, err := decode(doc)
 		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		all = append(all, document{name, obj, doc})
+	}
+	return all
+}
+
+// examples are the documents below examples/.
+func examples(t *testing.T) []document {
+	t.Helper()
+	var all []document
+	err := filepath.WalkDir("examples", func(path string, d fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err != nil || d.IsDir() || ext != ".yaml" && ext != ".yml" {
 			return err
-		}
-		// A chart's templates are not YAML before they are rendered.
-		if d.IsDir() && (d.Name() == "templates" || d.Name() == "charts") {
-			return filepath.SkipDir
-		}
-		if ext := filepath.Ext(path); d.IsDir() || ext != ".yaml" && ext != ".yml" {
-			return nil
-		}
-		if n := d.Name(); n == "Chart.yaml" || strings.HasPrefix(n, "values") {
-			return nil
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		if err == nil {
+			all = append(all, parse(t, filepath.ToSlash(path), data)...)
 		}
-		for i, doc := range split(t, data) {
-			name := fmt.Sprintf("%s#%d", filepath.ToSlash(path), i)
-			obj, err := decode(doc)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			all = append(all, document{name, obj})
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,27 +124,28 @@ func documents(t *testing.T) []document {
 	return all
 }
 
-// find returns the one object of type T in the documents whose file begins with
-// prefix.
-func find[T runtime.Object](t *testing.T, docs []document, prefix string) T {
+// object returns the one object of type T with that name.
+func object[T interface {
+	runtime.Object
+	metav1.Object
+}](t *testing.T, docs []document, name string) T {
 	t.Helper()
 	var found []T
 	for _, d := range docs {
-		if o, ok := d.object.(T); ok && strings.HasPrefix(d.file, prefix) {
+		if o, ok := d.object.(T); ok && o.GetName() == name {
 			found = append(found, o)
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%s: %d objects of type %T, want 1", prefix, len(found), *new(T))
+		t.Fatalf("%d objects %s of type %T, want 1", len(found), name, *new(T))
 	}
 	return found[0]
 }
 
-func TestEveryDocumentDecodesStrictly(t *testing.T) {
-	docs := documents(t)
-	if len(docs) < 30 {
-		t.Errorf("only %d documents: are the files where this test looks?", len(docs))
-	}
+// decodesStrictly fails for objects that are there twice, after parse has failed
+// for documents that cannot be read.
+func decodesStrictly(t *testing.T, docs []document) {
+	t.Helper()
 	seen := map[string]string{}
 	for _, d := range docs {
 		o, ok := d.object.(metav1.Object)
@@ -159,6 +159,14 @@ func TestEveryDocumentDecodesStrictly(t *testing.T) {
 		}
 		seen[key] = d.file
 	}
+}
+
+func TestExamplesDecodeStrictly(t *testing.T) {
+	docs := examples(t)
+	if len(docs) < 20 {
+		t.Errorf("only %d documents: are the files where this test looks?", len(docs))
+	}
+	decodesStrictly(t, docs)
 }
 
 func TestDecodeRefusesWhatIsMisspelt(t *testing.T) {
@@ -176,7 +184,7 @@ func TestDecodeRefusesWhatIsMisspelt(t *testing.T) {
 }
 
 func TestKustomizations(t *testing.T) {
-	for _, d := range documents(t) {
+	for _, d := range examples(t) {
 		u, ok := d.object.(*unstructured.Unstructured)
 		if !ok || u.GetKind() != "Kustomization" {
 			continue

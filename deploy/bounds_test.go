@@ -1,0 +1,223 @@
+package deploy_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/stategraft/stategraft/deploy"
+)
+
+// answer is what becomes of a request.
+type answer string
+
+const (
+	granted  answer = "granted"
+	byPolicy answer = "refused by the policy"
+	byRole   answer = "refused by the role"
+)
+
+// TestRightsOnServer asks the API server what the two accounts may do.
+func TestRightsOnServer(t *testing.T) {
+	cp := applied(t, deploy.SelfSigned)
+	// Labelled with our Secret, labelled without it, no longer labelled, never.
+	const db, db2, other, bare = "bounds-db", "bounds-db2", "bounds-other", "bounds-bare"
+	for _, ns := range []string{db, db2, other, bare} {
+		namespace(t, cp, ns, nil)
+	}
+	admin := client(t, cp, "")
+	for _, ns := range []string{db, other} {
+		create(t, admin, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Namespace: ns}})
+		create(t, admin, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "stategraft-grpc", Namespace: ns}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{"tls.crt": {1}, "tls.key": {1}}})
+		createPod(t, admin, ns, "plain", nil)
+		createPod(t, admin, ns, "injected", map[string]string{"stategraft.io/injected": "cassandra"})
+	}
+	// Now, as the pods above are not to wait for a webhook that is not there.
+	kubectl(t, cp, "", "label", "namespace", db, db2, "stategraft.io/inject=enabled")
+
+	hook, controller := client(t, cp, "stategraft-webhook"), client(t, cp, "stategraft-controller")
+	awaitTrue(t, "the policy to be in force", func() bool {
+		err := applySecret(controller, bare, "stategraft-grpc", corev1.SecretTypeTLS)(t.Context())
+		refused, _ := forbidden(err)
+		return refused
+	})
+	for name, c := range map[string]struct {
+		request func(context.Context) error
+		want    answer
+	}{
+		"grpc Secret":                      {applySecret(controller, db, "stategraft-grpc", corev1.SecretTypeTLS), granted},
+		"renew it":                         {renew(controller, db, "stategraft-grpc"), granted},
+		"renew it after the label is off":  {renew(controller, other, "stategraft-grpc"), granted},
+		"grpc Secret, not labelled":        {applySecret(controller, bare, "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
+		"grpc Secret, system":              {applySecret(controller, "kube-system", "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
+		"a Secret of another name":         {applySecret(controller, db, "stategraft-grpc-2", corev1.SecretTypeTLS), byRole},
+		"a Secret without a name":          {postSecret(controller, db, "stategraft-grpc"), byRole},
+		"a token by the name of ours":      {applySecret(controller, db2, "stategraft-grpc", corev1.SecretTypeServiceAccountToken), byPolicy},
+		"a token of our own":               {applySecret(controller, home, "stategraft-grpc", corev1.SecretTypeServiceAccountToken), byPolicy},
+		"the sidecars' name in our home":   {applySecret(controller, home, "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
+		"our CA":                           {renew(controller, home, "stategraft-ca"), granted},
+		"our CA, applied":                  {applySecret(controller, home, "stategraft-ca", corev1.SecretTypeOpaque), granted},
+		"our pair":                         {renew(controller, home, "stategraft-webhook-tls"), granted},
+		"a Secret of ours of another name": {applySecret(controller, home, "more", corev1.SecretTypeOpaque), byRole},
+		"read the grpc Secret":             {getSecret(controller, db, "stategraft-grpc"), granted},
+		"read another Secret":              {getSecret(controller, db, "theirs"), byRole},
+		"list Secrets":                     {listSecrets(controller, ""), byRole},
+		"list Secrets by our name":         {listSecrets(controller, "metadata.name=stategraft-grpc"), granted},
+		"list Secrets by their name":       {listSecrets(controller, "metadata.name=theirs"), byRole},
+		"write their Secret":               {renew(controller, db, "theirs"), byRole},
+		"heal":                             {patchImage(controller, db, "injected", "stategraft-agent"), granted},
+		"another's image":                  {patchImage(controller, db, "injected", "database"), byPolicy},
+		"heal after the label is off":      {patchImage(controller, other, "injected", "stategraft-agent"), granted},
+		"a pod elsewhere":                  {patchImage(controller, other, "plain", "stategraft-agent"), byPolicy},
+		"a pod elsewhere made ours":        {patchPod(controller, other, "plain", `{"metadata":{"labels":{"stategraft.io/injected":"anna"}}}`), byPolicy},
+		"a condition":                      {patchStatus(controller, db, "injected"), granted},
+		"a condition elsewhere":            {patchStatus(controller, other, "plain"), byPolicy},
+		"an annotation":                    {patchPod(controller, db, "plain", `{"metadata":{"annotations":{"a":"b"}}}`), granted},
+		"delete":                           {deletePod(controller, db, "plain"), granted},
+		"delete elsewhere":                 {deletePod(controller, other, "plain"), byPolicy},
+		"delete elsewhere what is ours":    {deletePod(controller, other, "injected"), granted},
+		"own configuration":                {patchConfiguration(controller, "stategraft"), granted},
+		"another's configuration":          {patchConfiguration(controller, "others"), byRole},
+		"webhook: own Secret":              {getSecret(hook, home, "stategraft-webhook-tls"), byRole},
+		"webhook: list Secrets":            {listSecrets(hook, ""), byRole},
+		"webhook: what is held back":       {getConfigMap(hook, "stategraft-held-back"), granted},
+		"webhook: another ConfigMap":       {getConfigMap(hook, "stategraft-config"), byRole},
+		"webhook: delete a pod":            {deletePod(hook, db, "plain"), byRole},
+		"administrator: any Secret":        {postSecret(admin, other, "any"), granted},
+		"administrator: any pod":           {deletePod(admin, other, "plain"), granted},
+		"administrator: any image":         {patchImage(admin, other, "plain", "database"), granted},
+	} {
+		err := c.request(t.Context())
+		got := granted
+		switch policy, role := forbidden(err); {
+		case policy:
+			got = byPolicy
+		case role:
+			got = byRole
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+		}
+	}
+}
+
+var dryRun = []string{metav1.DryRunAll}
+
+func create(t *testing.T, c kubernetes.Interface, s *corev1.Secret) {
+	t.Helper()
+	if _, err := c.CoreV1().Secrets(s.Namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createPod makes a pod with a database and a sidecar of ours.
+func createPod(t *testing.T, c kubernetes.Interface, ns, name string, labels map[string]string) *corev1.Pod {
+	t.Helper()
+	pod, err := c.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "database", Image: "cassandra:5.0"}, {Name: "stategraft-agent", Image: "example.com/agent:1"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// applySecret creates a Secret by server-side apply.
+func applySecret(c kubernetes.Interface, ns, name string, kind corev1.SecretType) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s := corev1apply.Secret(name, ns).WithType(kind)
+		switch kind {
+		case corev1.SecretTypeServiceAccountToken:
+			s.WithAnnotations(map[string]string{corev1.ServiceAccountNameKey: "default"})
+		case corev1.SecretTypeTLS:
+			s.WithData(map[string][]byte{"tls.crt": {1}, "tls.key": {1}})
+		}
+		_, err := c.CoreV1().Secrets(ns).Apply(ctx, s, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun})
+		return err
+	}
+}
+
+func postSecret(c kubernetes.Interface, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func renew(c kubernetes.Interface, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"tls.crt":"AAAA"}}`), metav1.PatchOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func getSecret(c kubernetes.Interface, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+}
+
+func listSecrets(c kubernetes.Interface, fields string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if _, err := c.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: fields}); err != nil {
+			return err
+		}
+		w, err := c.CoreV1().Secrets("").Watch(ctx, metav1.ListOptions{FieldSelector: fields})
+		if err == nil {
+			w.Stop()
+		}
+		return err
+	}
+}
+
+func getConfigMap(c kubernetes.Interface, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().ConfigMaps(home).Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+}
+
+func patchPod(c kubernetes.Interface, ns, name, patch string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Pods(ns).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func patchStatus(c kubernetes.Interface, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Pods(ns).Patch(ctx, name, types.StrategicMergePatchType,
+			[]byte(`{"status":{"conditions":[{"type":"stategraft.io/degraded","status":"True"}]}}`), metav1.PatchOptions{DryRun: dryRun}, "status")
+		return err
+	}
+}
+
+func patchImage(c kubernetes.Interface, ns, name, container string) func(context.Context) error {
+	return patchPod(c, ns, name, `{"spec":{"containers":[{"name":"`+container+`","image":"example.com/other:1"}]}}`)
+}
+
+func deletePod(c kubernetes.Interface, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return c.CoreV1().Pods(ns).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun})
+	}
+}
+
+func patchConfiguration(c kubernetes.Interface, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType,
+			[]byte(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`), metav1.PatchOptions{DryRun: dryRun})
+		return err
+	}
+}
