@@ -45,10 +45,12 @@ rig: ## build the control plane's programs, unless they are there
 .PHONY: test
 test: check rig ## all tests: formatting, vet, unit, golden, control plane
 	STATEGRAFT_RIG=1 STATEGRAFT_RACE=$(if $(RACE),1) $(GO) test $(RACE) -count=1 -timeout 30m ./...
+	cd test/alerts && $(GO) test -count=1 ./...
 
 .PHONY: unit
 unit: ## the tests that start nothing, in seconds
 	$(GO) test ./...
+	cd test/alerts && $(GO) test ./...
 
 .PHONY: check
 check: ## gofmt, go vet, and that go.mod is tidy
@@ -56,6 +58,7 @@ check: ## gofmt, go vet, and that go.mod is tidy
 		echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
+	cd test/alerts && $(GO) vet ./... && $(GO) mod tidy -diff
 
 .PHONY: lint
 lint: check ## check, and staticcheck
@@ -84,6 +87,14 @@ show-cassandra: ## what an injected pod has to show, on a node with real Cassand
 .PHONY: e2e
 e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet
 	@$(GO) run ./test/e2e/cmd/show -times print -logs "$(E2E_LOGS)"
+
+.PHONY: manifests
+manifests: ## render the manifests of deploy from its chart; builds Helm, once
+	@$(GO) run ./deploy/cmd/manifests
+
+.PHONY: show-deploy
+show-deploy: ## what an installation has to show, on a node with the chart installed (root, Debian)
+	@$(GO) run ./test/deploy/cmd/show -logs "$(CURDIR)/bin/deploy-logs"
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff

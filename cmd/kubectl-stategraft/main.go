@@ -48,6 +48,6 @@ Exit status: 0 for pods that are injected or skipped, 1 when a pod is refused,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},
 	}
-	command.AddCommand(injectCommand(), explainCommand())
+	command.AddCommand(injectCommand(), explainCommand(), checkCommand())
 	return command
 }

@@ -1,0 +1,156 @@
+package check_test
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/certs"
+	"github.com/stategraft/stategraft/operations/check"
+)
+
+// What TestOnControlPlane breaks, one after the other.
+
+func healthy(r rig) {
+	report, status, notes := r.run("")
+	if status != 0 || report.Result != check.Fine || report.Mode != check.Doctor || notes != "" {
+		r.Fatalf("status %d, %q:\n%s", status, notes, described(report))
+	}
+	for _, item := range report.Items {
+		if item.Status.Worse(check.Info) {
+			r.Errorf("%s is %s", item.ID, item.Status)
+		}
+	}
+	r.want(report, "admission", check.OK, "db", "with its sidecars")
+	r.want(report, "certificate", check.OK, r.Webhook.URL(), "valid for 127.0.0.1")
+	r.want(report, "components", check.Info, "", "outside of the cluster")
+	r.want(report, "sidecars", check.OK, "", "1 injected pod")
+	r.want(report, "ptr-records", check.OK, "", "1 injected Cassandra workload")
+	pods, err := r.Client.CoreV1().Pods("db").List(r.ctx, metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 {
+		r.Errorf("the dry runs left something: %d pods, %v", len(pods.Items), err)
+	}
+}
+
+func missing(r rig) {
+	r.must(r.Client.CoreV1().ConfigMaps("db").Delete(r.ctx, "medusa", metav1.DeleteOptions{}))
+	r.must(r.Client.CoreV1().Services("db").Delete(r.ctx, "ring", metav1.DeleteOptions{}))
+	_, err := r.Client.CoreV1().Secrets("db").Patch(r.ctx, "medusa-bucket-key", types.MergePatchType, []byte(`{"data":{"credentials":null,"other":"eA=="}}`), metav1.PatchOptions{})
+	r.must(err)
+	report, status, _ := r.run("")
+	if status != 1 || report.Result != check.Broken {
+		r.Errorf("status %d, %s", status, report.Result)
+	}
+	r.want(report, "references", check.Fail, "db/medusa", "is missing: Medusa does not start (ring-0)")
+	r.want(report, "references", check.Fail, "db/medusa-bucket-key", "nothing under credentials")
+	r.want(report, "ptr-records", check.Fail, "db/StatefulSet/ring", "is missing")
+	if _, status, _ = r.run("", "--only", "admission,restore-policy"); status != 0 {
+		r.Errorf("status %d of items that have nothing to do with it", status)
+	}
+	r.must(r.Client.CoreV1().Namespaces().Delete(r.ctx, "db", metav1.DeleteOptions{}))
+}
+
+func before(r rig) {
+	r.must(r.CreateNamespace(r.ctx, "old", map[string]string{api.LabelInject: "true"}, nil))
+	created, err := r.Client.CoreV1().Pods("old").Create(r.ctx, cassandra("lone-0"), metav1.CreateOptions{})
+	r.must(err)
+	report, _, _ := r.run("", "-n", "old")
+	r.want(report, "namespaces", check.Warn, "old", `is "true", which nobody reads`)
+	r.want(report, "namespaces", check.Warn, "old", "is not labelled")
+	// Kubernetes keeps full seconds, and a pod of the label's own counts as younger.
+	time.Sleep(time.Until(created.CreationTimestamp.Add(time.Second)))
+	_, err = r.Client.CoreV1().Namespaces().Patch(r.ctx, "old", types.MergePatchType, []byte(`{"metadata":{"labels":{"stategraft.io/inject":"enabled"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	report, status, _ := r.run("", "-n", "old")
+	if status != 0 {
+		r.Errorf("status %d for a warning", status)
+	}
+	r.want(report, "sidecars", check.Warn, "old/lone-0", "created-before")
+}
+
+// noRights asks as somebody who may view what is in namespaces, and no Secrets.
+func noRights(r rig) {
+	report, status, notes := r.run(r.viewer, "-n", "old")
+	if status != 2 || report.Result != check.Incomplete || !strings.Contains(notes, "not everything") || strings.Count(notes, "\n") != 1 {
+		r.Errorf("status %d, %q:\n%s", status, notes, described(report))
+	}
+	if report.Installed != "unknown" {
+		r.Errorf("installed: %s", report.Installed)
+	}
+	r.want(report, "rights", check.Info, "", "list mutatingwebhookconfigurations.admissionregistration.k8s.io")
+	r.want(report, "nodes", check.Skip, "", "no right to list nodes")
+	r.want(report, "webhook-configuration", check.Skip, "", "no right to list mutatingwebhookconfigurations")
+	r.want(report, "certificate", check.Skip, "", "no right to")
+	r.want(report, "admission", check.Skip, "old", "no right to create pods in namespace old")
+	r.want(report, "restore-policy", check.Skip, "", "no right to list validatingadmissionpolicybindings")
+	r.want(report, "sidecars", check.Warn, "old/lone-0", "why cannot be told")
+	report, _, _ = r.run(r.viewer)
+	r.want(report, "sidecars", check.Warn, "old/lone-0", "why cannot be told")
+}
+
+func stopped(r rig) {
+	r.must(r.Webhook.Stop(r.ctx))
+	_, err := r.Client.CoreV1().Pods("old").Create(r.ctx, cassandra("late-0"), metav1.CreateOptions{})
+	r.must(err)
+	report, status, _ := r.run("")
+	if status != 1 {
+		r.Errorf("status %d", status)
+	}
+	r.want(report, "admission", check.Fail, "old", "comes back without sidecars")
+	r.want(report, "restore-policy", check.OK, "old", "a pod that asks for a restore is refused")
+	r.want(report, "certificate", check.Skip, "", "does not answer from here")
+	r.want(report, "sidecars", check.Fail, "old/late-0", "webhook-was-down")
+	r.want(report, "sidecars", check.Warn, "old/lone-0", "created-before")
+	r.must(r.Webhook.Start(r.ctx))
+	r.eventually("admission", check.OK, "old", "with its sidecars")
+}
+
+func wrongCA(r rig) {
+	other, err := certs.SelfSigned([]string{"127.0.0.1"}, time.Hour)
+	r.must(err)
+	configs := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	trust := func(ca []byte) {
+		config, err := configs.Get(r.ctx, "stategraft", metav1.GetOptions{})
+		r.must(err)
+		config.Webhooks[0].ClientConfig.CABundle = ca
+		_, err = configs.Update(r.ctx, config, metav1.UpdateOptions{})
+		r.must(err)
+	}
+	trust(other.CA)
+	report, status := r.eventually("admission", check.Fail, "old", "comes back without sidecars")
+	if status != 1 {
+		r.Errorf("status %d", status)
+	}
+	r.want(report, "certificate", check.Fail, r.Webhook.URL(), "does not accept the webhook's certificate for 127.0.0.1")
+	trust(r.Webhook.CA)
+	report, _ = r.eventually("admission", check.OK, "old", "with its sidecars")
+	r.want(report, "certificate", check.OK, r.Webhook.URL(), "valid for")
+}
+
+func noCluster(r rig) {
+	kubeconfig := r.kubeconfig(&clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}, &clientcmdapi.AuthInfo{})
+	report, status, notes := r.run(kubeconfig)
+	if status != 2 || report.Kind != "" || strings.Count(notes, "\n") != 1 ||
+		!strings.Contains(notes, "no cluster answers at https://127.0.0.1:1 (context check of "+kubeconfig) {
+		r.Errorf("status %d, %q", status, notes)
+	}
+}
+
+// notInstalled takes away what the webhook was registered by.
+func notInstalled(r rig) {
+	r.must(r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(r.ctx, "stategraft", metav1.DeleteOptions{}))
+	report, status, _ := r.run("")
+	if status != 0 || report.Mode != check.Preflight || report.Installed != "no" {
+		r.Errorf("status %d:\n%s", status, described(report))
+	}
+	r.want(report, "cert-manager", check.Info, "", "self-signed")
+	r.want(report, "admission", check.Info, "", "not installed yet")
+	report, status, _ = r.run(r.viewer)
+	if status != 2 {
+		r.Errorf("status %d for somebody who cannot tell:\n%s", status, described(report))
+	}
+}

@@ -1,0 +1,129 @@
+package check
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stategraft/stategraft/deploy"
+)
+
+// registered is the configuration that clusters get, with a caBundle.
+func registered(t *testing.T) admissionregistrationv1.MutatingWebhookConfiguration {
+	t.Helper()
+	config := read[admissionregistrationv1.MutatingWebhookConfiguration](t, picked(t, "MutatingWebhookConfiguration/stategraft"))
+	config.Webhooks[0].ClientConfig.CABundle = []byte("x")
+	return *config
+}
+
+func TestRegistration(t *testing.T) {
+	expect(t, "none", judgeRegistration(nil, DefaultNamespace), "fail : no pod is ever injected")
+	good := registered(t)
+	expect(t, "as deployed", judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{good}, DefaultNamespace))
+	twice := *good.DeepCopy()
+	twice.Name = "old"
+	expect(t, "twice", judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{good, twice}, DefaultNamespace),
+		"warn : registered more than once (stategraft, old)")
+
+	fail, never, long := admissionregistrationv1.Fail, admissionregistrationv1.NeverReinvocationPolicy, int32(30)
+	cluster := admissionregistrationv1.ClusterScope
+	for _, c := range []struct {
+		what   string
+		change func(*admissionregistrationv1.MutatingWebhook)
+		want   []string
+	}{
+		{"updates only", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.Rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
+		}, []string{"fail stategraft: not called for the creation"}},
+		{"no pods", func(h *admissionregistrationv1.MutatingWebhook) { h.Rules[0].Resources = []string{"pods/status"} }, []string{"fail stategraft: not called"}},
+		{"cluster scope", func(h *admissionregistrationv1.MutatingWebhook) { h.Rules[0].Scope = &cluster }, []string{"fail stategraft: not called"}},
+		{"everything", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.Rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll}
+			h.Rules[0].APIGroups, h.Rules[0].APIVersions, h.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}
+		}, nil},
+		{"another label", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.NamespaceSelector.MatchLabels = map[string]string{"stategraft": "yes"}
+		}, []string{"fail stategraft: does not select"}},
+		{"every namespace", func(h *admissionregistrationv1.MutatingWebhook) { h.NamespaceSelector = &metav1.LabelSelector{} }, []string{"warn stategraft: every namespace"}},
+		{"itself, but for the condition", func(h *admissionregistrationv1.MutatingWebhook) { h.NamespaceSelector.MatchExpressions = nil }, nil},
+		{"itself", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.NamespaceSelector.MatchExpressions, h.MatchConditions = nil, nil
+		}, []string{"warn stategraft: own namespace"}},
+		{"no selector that can be read", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.NamespaceSelector.MatchExpressions[0].Operator = "Near"
+		}, []string{"fail stategraft: cannot be read"}},
+		{"objects", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}, []string{"warn stategraft: objectSelector"}},
+		{"objects, all", func(h *admissionregistrationv1.MutatingWebhook) { h.ObjectSelector = &metav1.LabelSelector{} }, nil},
+		{"Fail", func(h *admissionregistrationv1.MutatingWebhook) { h.FailurePolicy = &fail }, []string{"warn stategraft: failurePolicy Fail"}},
+		{"Never", func(h *admissionregistrationv1.MutatingWebhook) { h.ReinvocationPolicy = &never }, []string{"warn stategraft: reinvocationPolicy"}},
+		{"slow", func(h *admissionregistrationv1.MutatingWebhook) { h.TimeoutSeconds = &long }, []string{"warn stategraft: more than 10 seconds"}},
+	} {
+		config := good.DeepCopy()
+		c.change(&config.Webhooks[0])
+		expect(t, c.what, judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{*config}, DefaultNamespace), c.want...)
+	}
+}
+
+// What the manifest has of policies is what is looked for.
+func TestPoliciesOfTheManifest(t *testing.T) {
+	var names []string
+	for _, match := range regexp.MustCompile(`(?m)^  name: (.*\.stategraft\.io)$`).FindAllStringSubmatch(picked(t, "ValidatingAdmissionPolicy"), -1) {
+		names = append(names, match[1])
+	}
+	want := append(slices.Clone(boundsNames), policyName)
+	if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the manifest has %v, the check looks for %v", names, want)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	name := boundsNames[0]
+	policy := read[admissionregistrationv1.ValidatingAdmissionPolicy](t, picked(t, "ValidatingAdmissionPolicy/"+name))
+	binding := *read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, picked(t, "ValidatingAdmissionPolicyBinding/"+name))
+	expect(t, "as deployed", judgeBounds(name, policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding}))
+	expect(t, "missing", judgeBounds(name, nil, nil), "warn "+name+": no such")
+	expect(t, "not bound", judgeBounds(name, policy, nil), "warn "+name+": no binding")
+}
+
+func TestPolicy(t *testing.T) {
+	policy := read[admissionregistrationv1.ValidatingAdmissionPolicy](t, picked(t, "ValidatingAdmissionPolicy/"+policyName))
+	binding := *read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, picked(t, "ValidatingAdmissionPolicyBinding/"+policyName))
+	bound := []admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding}
+	expect(t, "as deployed", judgePolicy(policy, bound), "ok restore.stategraft.io: bound")
+	expect(t, "none", judgePolicy(nil, nil), "fail restore.stategraft.io: no such")
+	expect(t, "not bound", judgePolicy(policy, nil), "fail restore.stategraft.io: bound by nothing")
+
+	audits := *binding.DeepCopy()
+	audits.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}
+	expect(t, "audits", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}), "fail restore.stategraft.io: no binding of the policy denies")
+	expect(t, "audits and denies", judgePolicy(policy, append([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}, binding)), "ok restore.stategraft.io: ")
+	other := *binding.DeepCopy()
+	other.Spec.PolicyName = "another"
+	expect(t, "another's binding", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{other}), "fail restore.stategraft.io: bound by nothing")
+	narrow := *binding.DeepCopy()
+	narrow.Spec.MatchResources = &admissionregistrationv1.MatchResources{}
+	expect(t, "narrow", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{narrow}), "warn restore.stategraft.io: outside of its matchResources")
+
+	ignore := admissionregistrationv1.Ignore
+	lax := policy.DeepCopy()
+	lax.Spec.FailurePolicy = &ignore
+	expect(t, "lax", judgePolicy(lax, bound), "fail restore.stategraft.io: failurePolicy Ignore")
+	disliked := policy.DeepCopy()
+	disliked.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{{FieldRef: "spec.x", Warning: "undeclared"}}}
+	expect(t, "disliked", judgePolicy(disliked, bound), "warn restore.stategraft.io: dislikes spec.x: undeclared")
+}
+
+// picked gives a document of the manifest that clusters get.
+func picked(t *testing.T, name string) string {
+	t.Helper()
+	text, err := deploy.Pick(deploy.SelfSigned, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
