@@ -82,7 +82,7 @@ func (n *namespaces) keep(ctx context.Context, key client.ObjectKey, secret *cor
 		return reconcile.Result{}, err
 	}
 	data := map[string][]byte{certs.KeyCert: pair.CertPEM, certs.KeyKey: pair.KeyPEM, certs.KeyCA: authority.Bundle()}
-	wrote, err := writeSecret(ctx, n.writer, key, secret, data)
+	wrote, err := writeSecret(ctx, n.writer, key, secret, inUse, data)
 	switch {
 	case terminating(err):
 		return reconcile.Result{}, nil

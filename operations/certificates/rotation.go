@@ -112,14 +112,14 @@ func (r *rotation) write(ctx context.Context, seen seen, next certs.State) error
 	if err != nil {
 		return err
 	}
-	if _, err := writeSecret(ctx, r.writer, r.key(SecretAuthority), seen.authority, data); err != nil {
+	if _, err := writeSecret(ctx, r.writer, r.key(SecretAuthority), seen.authority, installed, data); err != nil {
 		return err
 	}
 	_, unpublished := publish(ctx, r.writer, r.options, seen.configuration, next.Bundle())
 	if unpublished != nil && !next.TrustedBy(seen.observed) {
 		return unpublished
 	}
-	_, err = writeSecret(ctx, r.writer, r.key(SecretServing), seen.serving, next.ServingData())
+	_, err = writeSecret(ctx, r.writer, r.key(SecretServing), seen.serving, installed, next.ServingData())
 	return errors.Join(unpublished, err)
 }
 

@@ -17,18 +17,12 @@ import (
 // fieldOwner names us to the API server as the writer of fields.
 const fieldOwner = client.FieldOwner("stategraft-controller")
 
-// Every Secret that we create has these labels. The first one tells ours in the
-// users' namespaces from another's of the same name.
+// Every Secret that we create in a user's namespace has this label, which tells
+// it from another's of the same name.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "stategraft"
 )
-
-var secretLabels = map[string]string{
-	labelManagedBy:              managedBy,
-	"app.kubernetes.io/name":    "stategraft",
-	"app.kubernetes.io/part-of": api.Group,
-}
 
 // ours tells whether a Secret was made by us.
 func ours(secret *corev1.Secret) bool { return secret.Labels[labelManagedBy] == managedBy }
@@ -44,13 +38,29 @@ func readSecret(ctx context.Context, reader client.Reader, key client.ObjectKey)
 	return &secret, nil
 }
 
+// kind is what a Secret is where we have to create it.
+type kind struct {
+	secretType corev1.SecretType
+	labels     map[string]string
+}
+
+var (
+	// inUse is a pair in a user's namespace.
+	inUse = kind{corev1.SecretTypeTLS, map[string]string{
+		labelManagedBy: managedBy, "app.kubernetes.io/name": "stategraft", "app.kubernetes.io/part-of": api.Group}}
+	// installed is one that comes with the installation and that somebody has
+	// deleted: the next upgrade has to find the type that it expects, and no label
+	// that is not its own.
+	installed = kind{corev1.SecretTypeOpaque, nil}
+)
+
 // writeSecret makes a Secret hold exactly the data, and creates it where there is
 // none (nil). It tells whether it wrote. Whatever else is on a Secret stays as it
 // is: labels are the installer's too. What another wrote since it was read makes
 // it fail with a conflict.
-func writeSecret(ctx context.Context, writer client.Client, key client.ObjectKey, secret *corev1.Secret, data map[string][]byte) (bool, error) {
+func writeSecret(ctx context.Context, writer client.Client, key client.ObjectKey, secret *corev1.Secret, as kind, data map[string][]byte) (bool, error) {
 	if secret == nil {
-		create := corev1apply.Secret(key.Name, key.Namespace).WithType(corev1.SecretTypeTLS).WithLabels(secretLabels).WithData(data)
+		create := corev1apply.Secret(key.Name, key.Namespace).WithType(as.secretType).WithLabels(as.labels).WithData(data)
 		if err := writer.Apply(ctx, create, fieldOwner); err != nil {
 			return false, fmt.Errorf("creating secret %s: %w", key, err)
 		}
