@@ -48,7 +48,7 @@ const (
 )
 
 // EnvBackup names the backup in the restore container. The policy that keeps a
-// pod from starting without its restore reads it too (deploy/admission).
+// pod from starting without its restore reads it too (deploy/chart/templates/admission).
 const EnvBackup = "STATEGRAFT_BACKUP"
 
 // envSource names the node of the backup to take, where it is not the pod's own.

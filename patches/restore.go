@@ -39,7 +39,7 @@ func (b *builder) cassandraRestore() {
 
 // restoreMatches checks that a restore container which the pod brings along is
 // the one that is asked for, and that its names are free where it does not. The
-// policy in the API server asks for the same (deploy/admission).
+// policy in the API server asks for the same (deploy/chart/templates/admission).
 func (b *builder) restoreMatches() error {
 	if b.s.Restore == "" {
 		return nil

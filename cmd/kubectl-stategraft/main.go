@@ -1,5 +1,5 @@
-// Command kubectl-stategraft shows what admission makes of pods, offline. As a
-// plugin of kubectl it is kubectl stategraft.
+// Command kubectl-stategraft shows what admission makes of pods, offline, and
+// looks at a cluster. As a plugin of kubectl it is kubectl stategraft.
 package main
 
 import (
@@ -39,10 +39,12 @@ func root() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-stategraft",
 		Short: "Backup and restore for Cassandra and Anna pods, whoever made them",
-		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods.
+		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods (inject,
+explain), and looks at a cluster (check).
 
-Exit status: 0 for pods that are injected or skipped, 1 when a pod is refused,
-2 when the input is not a pod or workload.`,
+Exit status: 0 for pods that are injected or skipped and for a cluster where
+nothing is broken, 1 when a pod is refused or something is broken, 2 when the
+input is not a pod or workload, or not everything could be looked at.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

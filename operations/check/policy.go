@@ -12,7 +12,7 @@ import (
 )
 
 // policyName is the policy that refuses a pod without the restore it asks for
-// (deploy/admission/restore-policy.yaml).
+// (deploy/chart/templates/admission/restore-policy.yaml).
 const policyName = "restore." + api.Group
 
 // boundsNames are the policies that bound what the controller may write.
