@@ -52,7 +52,9 @@ func (f *commonFlags) logger() logr.Logger {
 	if f.verbose {
 		level = slog.LevelDebug
 	}
-	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	slog.SetDefault(slog.New(handler)) // what net/http says of failed handshakes, too
+	log := logr.FromSlogHandler(handler)
 	ctrl.SetLogger(log)
 	return log
 }

@@ -29,10 +29,15 @@ type drain struct {
 func onSignal(period time.Duration, log logr.Logger) *drain {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	return newDrain(signals, period, log, os.Exit)
+	return newDrain(signals, period, shutdownLimit+forceAfter, log, os.Exit)
 }
 
-func newDrain(signals <-chan os.Signal, period time.Duration, log logr.Logger, exit func(int)) *drain {
+// forceAfter is what the manager may take longer than it was given. One whose
+// informers were never filled, as with rights that are missing, does not end by
+// itself at all (controller-runtime v0.25, pkg/manager/runnable_group.go).
+const forceAfter = 2 * time.Second
+
+func newDrain(signals <-chan os.Signal, period, finish time.Duration, log logr.Logger, exit func(int)) *drain {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &drain{begun: make(chan struct{}), ctx: ctx}
 	go func() {
@@ -44,10 +49,19 @@ func newDrain(signals <-chan os.Signal, period time.Duration, log logr.Logger, e
 		select {
 		case <-over.C:
 			cancel()
-			<-signals
 		case <-signals:
+			log.Info("asked to end once more: ending at once")
+			exit(1)
+			return
 		}
-		log.Info("asked to end once more: ending at once")
+		late := time.NewTimer(finish)
+		defer late.Stop()
+		select {
+		case <-signals:
+			log.Info("asked to end once more: ending at once")
+		case <-late.C:
+			log.Info("not ended in time: ending by force", "after", finish.String())
+		}
 		exit(1)
 	}()
 	return d

@@ -30,7 +30,7 @@ func await[T any](t *testing.T, what string, from <-chan T) {
 func TestDrain(t *testing.T) {
 	signals, exits := make(chan os.Signal, 2), make(chan int, 2)
 	const period = 200 * time.Millisecond
-	d := newDrain(signals, period, logr.Discard(), func(status int) { exits <- status })
+	d := newDrain(signals, period, time.Hour, logr.Discard(), func(status int) { exits <- status })
 	if d.draining() || d.ready(nil) != nil || d.ctx.Err() != nil {
 		t.Fatal("the drain begins unasked")
 	}
@@ -55,10 +55,19 @@ func TestDrain(t *testing.T) {
 // TestDrainTwice asks twice: the second time ends it within the period.
 func TestDrainTwice(t *testing.T) {
 	signals, exits := make(chan os.Signal, 2), make(chan int, 2)
-	d := newDrain(signals, time.Hour, logr.Discard(), func(status int) { exits <- status })
+	d := newDrain(signals, time.Hour, time.Hour, logr.Discard(), func(status int) { exits <- status })
 	signals <- syscall.SIGTERM
 	await(t, "the drain to begin", d.begun)
 	signals <- syscall.SIGTERM
+	await(t, "the end by force", exits)
+}
+
+// TestDrainEnds asks once a process that does not end by itself.
+func TestDrainEnds(t *testing.T) {
+	signals, exits := make(chan os.Signal, 2), make(chan int, 2)
+	d := newDrain(signals, time.Millisecond, 20*time.Millisecond, logr.Discard(), func(status int) { exits <- status })
+	signals <- syscall.SIGTERM
+	await(t, "the end", d.ctx.Done())
 	await(t, "the end by force", exits)
 }
 
@@ -67,7 +76,7 @@ func TestDrainTwice(t *testing.T) {
 // is asked to connect anew.
 func TestDrainMovesConnections(t *testing.T) {
 	signals := make(chan os.Signal, 2)
-	d := newDrain(signals, time.Hour, logr.Discard(), func(int) {})
+	d := newDrain(signals, time.Hour, time.Hour, logr.Discard(), func(int) {})
 	slow, inSlow := make(chan struct{}), make(chan struct{})
 	server := httptest.NewUnstartedServer(d.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {

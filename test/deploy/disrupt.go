@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stategraft/stategraft/test/cluster"
 )
@@ -24,11 +25,19 @@ const (
 // Roll replaces all pods of the webhook, as an upgrade does, and waits until it
 // is over.
 func (e *Env) Roll(ctx context.Context) error {
-	if _, err := e.Kubectl(ctx, nil, "-n", Home, "rollout", "restart", "deployment/"+webhookDeployment); err != nil {
-		return err
+	deployments := e.Client.AppsV1().Deployments(Home)
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"test.stategraft.io/rolled":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
+	if _, err := deployments.Patch(ctx, webhookDeployment, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("rolling the webhook: %w", err)
 	}
-	_, err := e.Kubectl(ctx, nil, "-n", Home, "rollout", "status", "deployment/"+webhookDeployment, "--timeout=120s")
-	return err
+	return e.await(ctx, 2*time.Minute, "the webhook to be rolled", func() (bool, error) {
+		d, err := deployments.Get(ctx, webhookDeployment, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		want, s := *d.Spec.Replicas, d.Status
+		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want, nil
+	})
 }
 
 // KillLeader kills the leading controller's container with SIGKILL and waits

@@ -42,7 +42,8 @@ func under(t *testing.T, values []string, rotate func(*StandIn, context.Context)
 		standIn, err = e.CertManager(ctx)
 		step("cert-manager's stand-in", err)
 	}
-	step("installed", e.Install(ctx, values...))
+	// The API server and all else share two cores with the webhook here.
+	step("installed", e.Install(ctx, append(values, "webhook.resources.requests.cpu=500m")...))
 	step("namespace", e.Namespace(ctx, "load", nil))
 	step("injected", e.awaitInjection(ctx, "load"))
 	before, err := e.AdmissionTimes(ctx)
@@ -80,6 +81,7 @@ func under(t *testing.T, values []string, rotate func(*StandIn, context.Context)
 	step("after", err)
 
 	times := after.Since(before)
+	t.Logf("admissions: %s", times)
 	figure(t, "%d pods at %.0f/s, %d rolls, %d kills of the leader, %d rotations: %d without injection, %d refused; %.2f %% of admissions within %.0f ms",
 		load.Created, loadRate, rolls, kills, rotations, len(load.Uninjected), len(load.Refused), 100*times.Within(admissionLimit), 1000*admissionLimit)
 	if len(load.Refused) > 0 {

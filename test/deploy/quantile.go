@@ -3,6 +3,8 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -68,3 +70,12 @@ func (b Buckets) Since(before Buckets) Buckets {
 // Within is the share of requests that took at most so many seconds, which has
 // to be one of the histogram's bounds.
 func (b Buckets) Within(seconds float64) float64 { return b.Below[seconds] / b.Total }
+
+// String is the share within each bound.
+func (b Buckets) String() string {
+	var parts []string
+	for _, bound := range slices.Sorted(maps.Keys(b.Below)) {
+		parts = append(parts, fmt.Sprintf("%.2f %% within %v s", 100*b.Within(bound), bound))
+	}
+	return strings.Join(parts, ", ")
+}
