@@ -76,8 +76,9 @@ func (s *step) pending() bool {
 // pair which is served is signed by the present one.
 func (s *step) look(o Observed) {
 	// Nothing is noted for a time to come. The clock was set back.
-	s.Published, s.Switched = earliest(s.Published, s.now), earliest(s.Switched, s.now)
+	s.Published, s.Switched, s.Lost = earliest(s.Published, s.now), earliest(s.Switched, s.now), earliest(s.Lost, s.now)
 
+	s.find(o)
 	carried := true
 	for _, text := range o.Bundles {
 		// Another's bundle may hold anything. We only look for what we know.
@@ -98,28 +99,45 @@ func (s *step) look(o Observed) {
 	}
 }
 
+// find notes that all was lost but what the webhook configuration trusts. The
+// replicas go on serving a pair that one of those may have signed, until they are
+// brought another.
+func (s *step) find(o Observed) {
+	var found []*x509.Certificate
+	for _, text := range o.Bundles {
+		bundle, _ := parseBundle(text)
+		for _, c := range bundle {
+			if maySign(c) == nil && !s.now.After(c.NotAfter) && !contains(s.Trusted(), c) && !contains(found, c) {
+				found = append(found, c)
+			}
+		}
+	}
+	if s.Current.None() && s.Serving.None() && len(found) > 0 && s.Lost.IsZero() {
+		s.Lost = s.now
+	}
+	if s.Found = nil; !s.Lost.IsZero() && s.now.Before(s.Lost.Add(s.policy.keep())) {
+		s.Found = found
+	} else {
+		s.Lost = time.Time{}
+	}
+}
+
 // published tells whether everybody trusts the newest authority by now.
 func (s *step) published() bool {
 	return !s.Published.IsZero() && !s.now.Before(s.Published.Add(s.policy.margin()))
 }
 
-// forget drops the former authorities that are of no use any more.
+// forget drops the former authorities that are of no use any more. One that has
+// expired is kept as long as any other: that it has may be our clock's fault, which
+// is ahead, and not known to those who call.
 func (s *step) forget() {
-	served := !s.Switched.IsZero() && !s.now.Before(s.Switched.Add(s.policy.keep()))
-	s.Former = slices.DeleteFunc(s.Former, func(c *x509.Certificate) bool {
-		switch {
-		case s.now.After(c.NotAfter):
-			s.changed(CertificateCA, false, "it expired", "former authority %s dropped", c.SerialNumber)
-		case served:
-			s.changed(CertificateCA, false, "every replica serves a certificate of the present one", "former authority %s dropped", c.SerialNumber)
-		default:
-			return false
-		}
-		return true
-	})
-	if len(s.Former) == 0 {
-		s.Switched = time.Time{}
+	if s.Switched.IsZero() || s.now.Before(s.Switched.Add(s.policy.keep())) {
+		return
 	}
+	for _, c := range s.Former {
+		s.changed(CertificateCA, false, "every replica serves a certificate of the present one", "former authority %X dropped", c.SerialNumber.Bytes())
+	}
+	s.Former, s.Switched = nil, time.Time{}
 }
 
 // succeed makes an authority where one is needed, and lets it sign where it may.
@@ -139,21 +157,21 @@ func (s *step) succeed() error {
 		if unusable != nil {
 			why = unusable.Error()
 		}
-		s.changed(CertificateCA, true, why, "authority %s made", next.Certificate.SerialNumber)
+		s.changed(CertificateCA, true, why, "authority %X made", next.Certificate.SerialNumber.Bytes())
 	}
 	if s.Next.None() || unusable == nil && !s.published() {
 		return nil
 	}
 	former := s.Current.Certificate
 	s.Current, s.Next, s.Switched = s.Next, CA{}, time.Time{}
-	if former != nil && !s.now.After(former.NotAfter) {
+	if former != nil {
 		s.Former = append([]*x509.Certificate{former}, s.Former...)
 	}
 	why := "everybody trusts it"
 	if unusable != nil {
 		why = "the former one cannot: " + unusable.Error()
 	}
-	s.changed(CertificateCA, false, why, "authority %s signs from now on", s.Current.Certificate.SerialNumber)
+	s.changed(CertificateCA, false, why, "authority %X signs from now on", s.Current.Certificate.SerialNumber.Bytes())
 	return nil
 }
 
@@ -182,7 +200,7 @@ func (s *step) serve() error {
 		return err
 	}
 	s.Serving = issued
-	s.changed(CertificateWebhook, true, why.Error(), "certificate %s made", issued.Certificate.SerialNumber)
+	s.changed(CertificateWebhook, true, why.Error(), "certificate %X made", issued.Certificate.SerialNumber.Bytes())
 	return nil
 }
 
@@ -205,8 +223,8 @@ func (s *step) comeBack() time.Time {
 	if s.pending() && !s.Published.IsZero() {
 		sooner(s.Published.Add(s.policy.margin()))
 	}
-	for _, c := range s.Former {
-		sooner(c.NotAfter)
+	if !s.Lost.IsZero() {
+		sooner(s.Lost.Add(s.policy.keep()))
 	}
 	if len(s.Former) > 0 && !s.Switched.IsZero() {
 		sooner(s.Switched.Add(s.policy.keep()))

@@ -29,7 +29,7 @@ const (
 //  3. A margin later, Next becomes Current, the old one Former, and the serving
 //     pair is signed anew.
 //  4. Switched notes when that pair was seen in its Secret. Once it must have
-//     reached every replica, or at its own end, the former authority is dropped.
+//     reached every replica, the former authority is dropped.
 type State struct {
 	Current CA                  // signs
 	Next    CA                  // will sign
@@ -42,6 +42,14 @@ type State struct {
 	// kept only while there is a former authority.
 	Switched time.Time
 
+	// Lost is when neither an authority nor a serving pair was found, while the
+	// webhook configuration trusted somebody; zero where that is long ago.
+	Lost time.Time
+	// Found are the authorities in the webhook configuration that are not ours: since
+	// Lost, whoever signed what the replicas serve may be one of them. They are read
+	// from there each time, and never trusted elsewhere.
+	Found []*x509.Certificate
+
 	Serving Issued
 }
 
@@ -49,6 +57,7 @@ type State struct {
 type rotation struct {
 	Published time.Time `json:"published,omitzero"`
 	Switched  time.Time `json:"switched,omitzero"`
+	Lost      time.Time `json:"lost,omitzero"`
 }
 
 // Parse reads the data of the two Secrets; nil stands for one that is not there.
@@ -83,7 +92,7 @@ func Parse(authority, serving map[string][]byte) (State, []error) {
 		err := json.Unmarshal(text, &r)
 		note("the state of the rotation", err)
 		if err == nil {
-			s.Published, s.Switched = r.Published, r.Switched
+			s.Published, s.Switched, s.Lost = r.Published, r.Switched, r.Lost
 		}
 	}
 	s.Serving, err = ParseIssued(serving[KeyCert], serving[KeyKey])
@@ -125,9 +134,12 @@ func (s State) Trusted() []*x509.Certificate {
 	return append(all, s.Former...)
 }
 
-// Bundle is Trusted as PEM: the caBundle of the webhook configuration, and ca.crt
-// of every Secret.
+// Bundle is Trusted as PEM: ca.crt of every Secret.
 func (s State) Bundle() []byte { return encodeBundle(s.Trusted()) }
+
+// CABundle is what the webhook configuration is to trust: Bundle, and for a while
+// those who were found there when everything else was lost.
+func (s State) CABundle() []byte { return encodeBundle(append(s.Trusted(), s.Found...)) }
 
 // Authority is what signs and what is to be trusted, for others than the webhook.
 func (s State) Authority() (Authority, error) {
@@ -139,7 +151,7 @@ func (s State) Authority() (Authority, error) {
 
 // AuthorityData is the content of the authority's Secret.
 func (s State) AuthorityData() (map[string][]byte, error) {
-	times, err := json.Marshal(rotation{s.Published.UTC(), s.Switched.UTC()})
+	times, err := json.Marshal(rotation{s.Published.UTC(), s.Switched.UTC(), s.Lost.UTC()})
 	if err != nil {
 		return nil, fmt.Errorf("writing the state of the rotation: %w", err)
 	}

@@ -46,7 +46,7 @@ func (w *world) run(t testing.TB, now time.Time, writes int) (time.Time, bool) {
 	}
 	equal := func(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 	write(equal(w.authority, authority), func() { w.authority = authority })
-	write(bytes.Equal(w.bundle, next.Bundle()), func() { w.bundle = next.Bundle() })
+	write(bytes.Equal(w.bundle, next.CABundle()), func() { w.bundle = next.CABundle() })
 	serving := next.ServingData()
 	write(equal(w.serving, serving), func() { w.serving = serving })
 	return at, wrote

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/stategraft/stategraft/deploy"
 )
 
@@ -17,6 +19,29 @@ func TestApplyingAgainUndoesNothing(t *testing.T) {
 	for name, manifest := range map[string][]byte{"the same": deploy.CertManager, "the other": deploy.SelfSigned} {
 		kubectl(t, cp, string(manifest), "apply", "-f", "-")
 		t.Run(name, func(t *testing.T) { stillFilledIn(t, cp) })
+	}
+}
+
+// What is applied again unchanged is called so, but for the PodDisruptionBudgets:
+// their selector is always replaced (patchStrategy in k8s.io/api/policy/v1), so
+// kubectl sends a patch, which changes nothing.
+func TestApplyingAgainChangesNothing(t *testing.T) {
+	cp := applied(t, deploy.CertManager)
+	out := kubectl(t, cp, string(deploy.CertManager), "apply", "-f", "-")
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if !strings.HasSuffix(line, " unchanged") && !strings.HasPrefix(line, "poddisruptionbudget.policy/") {
+			t.Error(line)
+		}
+	}
+	budgets, err := client(t, cp, "").PolicyV1().PodDisruptionBudgets(home).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(budgets.Items) != 2 {
+		t.Fatalf("%d budgets: %v", len(budgets.Items), err)
+	}
+	for _, b := range budgets.Items {
+		if b.Generation != 1 {
+			t.Errorf("PodDisruptionBudget %s was changed: generation %d", b.Name, b.Generation)
+		}
 	}
 }
 

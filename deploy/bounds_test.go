@@ -39,7 +39,8 @@ func TestRightsOnServer(t *testing.T) {
 		createPod(t, admin, ns, "injected", map[string]string{"stategraft.io/injected": "cassandra"})
 	}
 	// Now, as the pods above are not to wait for a webhook that is not there.
-	kubectl(t, cp, "", "label", "namespace", db, db2, "stategraft.io/inject=enabled")
+	kubectl(t, cp, "", "label", "namespace", db, db2, "kube-public", "stategraft.io/inject=enabled")
+	t.Cleanup(func() { unlabel(t, cp, "kube-public") })
 
 	hook, controller := client(t, cp, "stategraft-webhook"), client(t, cp, "stategraft-controller")
 	awaitTrue(t, "the policy to be in force", func() bool {
@@ -56,6 +57,7 @@ func TestRightsOnServer(t *testing.T) {
 		"renew it after the label is off":  {renew(controller, other, "stategraft-grpc"), granted},
 		"grpc Secret, not labelled":        {applySecret(controller, bare, "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
 		"grpc Secret, system":              {applySecret(controller, "kube-system", "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
+		"grpc Secret, system, labelled":    {applySecret(controller, "kube-public", "stategraft-grpc", corev1.SecretTypeTLS), byPolicy},
 		"a Secret of another name":         {applySecret(controller, db, "stategraft-grpc-2", corev1.SecretTypeTLS), byRole},
 		"a Secret without a name":          {postSecret(controller, db, "stategraft-grpc"), byRole},
 		"a token by the name of ours":      {applySecret(controller, db2, "stategraft-grpc", corev1.SecretTypeServiceAccountToken), byPolicy},

@@ -124,3 +124,30 @@ func removedInOrder(t *testing.T, gone func(resource, name string) uint64) {
 		}
 	}
 }
+
+// What an administrator changed by hand is named by an upgrade, and taken back
+// where that is asked for; what others fill in is not.
+func TestUpgradeAfterEdit(t *testing.T) {
+	cp, h := rig(t)
+	awaitGone(t, cp)
+	cleanRelease(t, cp, h)
+	upgrade := func(args ...string) error {
+		_, err := h.Run(t.Context(), append([]string{"upgrade", "stategraft", "chart", "--namespace", home, "--reset-then-reuse-values"}, args...)...)
+		return err
+	}
+	if _, err := h.Run(t.Context(), "install", "stategraft", "chart", "--namespace", home, "--create-namespace"); err != nil {
+		t.Fatal(err)
+	}
+	fillIn(t, cp)
+	kubectl(t, cp, "", "-n", home, "patch", "deployment", "stategraft-webhook", "-p", `{"spec":{"replicas":4}}`)
+	if err := upgrade("--set", "webhook.replicas=3"); err == nil || !strings.Contains(err.Error(), `conflict with "kubectl-patch"`) {
+		t.Errorf("an upgrade over a change by hand: %v", err)
+	}
+	if err := upgrade("--set", "webhook.replicas=3", "--force-conflicts"); err != nil {
+		t.Error(err)
+	}
+	if got := *webhookDeployment(t, cp).Spec.Replicas; got != 3 {
+		t.Errorf("%d replicas", got)
+	}
+	stillFilledIn(t, cp)
+}

@@ -157,6 +157,11 @@ func TestHeldBackReading(t *testing.T) {
 	if len(logged) != 1 || !strings.Contains(logged[0], `"key"="broken"`) {
 		t.Errorf("logged %q", logged)
 	}
+	entry.Ended = heldSince
+	h.read(map[string]string{entry.Key(): entry.Encode()})
+	if _, held := h.Find("cassandra", "StatefulSet", "db"); held {
+		t.Error("still held after it ended before its time")
+	}
 	h.read(nil)
 	if _, held := h.Find("cassandra", "StatefulSet", "db"); held || h.current.Load() != nil {
 		t.Error("still held after the ConfigMap went")

@@ -59,9 +59,12 @@ func runnable(path string) string {
 	return ""
 }
 
+// Wrapped tells whether Serve has Medusa run in python.Serve.
+func (i Image) Wrapped() bool { return i.Python != "" }
+
 // Serve is the command of the gRPC service.
 func (i Image) Serve(config string) process.Spec {
-	if i.Python == "" {
+	if !i.Wrapped() {
 		return process.Spec{Path: i.Entry, Dir: i.Home, Env: i.Env(nil)}
 	}
 	// The service takes its second argument for the configuration's path.
@@ -132,13 +135,22 @@ func Configure(places files.Places, dir, yaml string) (path string, err error) {
 	}
 	if used, _ := file.Get("cassandra", "config_file"); yaml != "" && used == places.Yaml() {
 		own := filepath.Join(dir, "cassandra.yaml")
-		if err := files.Write(own, []byte(yaml), 0o600, files.Owner{}); err != nil {
+		if err := update(own, yaml); err != nil {
 			return "", err
 		}
 		file.Set("cassandra", "config_file", own)
 	}
 	path = filepath.Join(dir, "medusa.ini")
-	return path, files.Write(path, []byte(file.String()), 0o600, files.Owner{})
+	return path, update(path, file.String())
+}
+
+// update writes a file where it does not read so already: Configure is called
+// again and again while Medusa waits, and each write waits for the disk.
+func update(path, content string) error {
+	if had, err := os.ReadFile(path); err == nil && string(had) == content {
+		return nil
+	}
+	return files.Write(path, []byte(content), 0o600, files.Owner{})
 }
 
 // Line takes the time and the level off a line of Medusa's log, which has its

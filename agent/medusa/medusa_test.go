@@ -102,6 +102,38 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
+// TestConfigureWritesOnce has the files left alone where nothing changed.
+func TestConfigureWritesOnce(t *testing.T) {
+	dir := t.TempDir()
+	places := files.Standard(dir)
+	text := func(bucket string) {
+		t.Helper()
+		write(t, places.Ini(), "[storage]\nstorage_provider = s3\nbucket_name = "+bucket+"\n[cassandra]\nconfig_file = "+places.Yaml()+"\n", 0o600)
+	}
+	configure := func() (ini, yaml os.FileInfo) {
+		t.Helper()
+		path, err := Configure(places, filepath.Join(dir, "private"), "a: 1\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ini, err = os.Stat(path)
+		yaml, err2 := os.Stat(filepath.Join(filepath.Dir(path), "cassandra.yaml"))
+		if err = errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return ini, yaml
+	}
+	text("b")
+	ini, yaml := configure()
+	if again, yamlAgain := configure(); !os.SameFile(ini, again) || !os.SameFile(yaml, yamlAgain) {
+		t.Error("written again without a change")
+	}
+	text("c")
+	if other, yamlAgain := configure(); os.SameFile(ini, other) || !os.SameFile(yaml, yamlAgain) {
+		t.Error("only medusa.ini changed: it is to be written, and the other not")
+	}
+}
+
 func TestLine(t *testing.T) {
 	for line, want := range map[string][2]string{
 		"[2026-01-01 00:00:00,000] ERROR: no: such": {"ERROR", "no: such"},

@@ -21,7 +21,10 @@ var ErrNotServed = errors.New("gRPC is not served in the clear")
 // path: where that names the files of Secret stategraft-grpc, they have to be
 // there and to belong together. While the Secret changes they may not. What is
 // missing is an error that is ErrNotServed. Other files are Medusa's to judge.
-func CheckTLS(places files.Places, path string) error {
+//
+// wrapped says that Medusa runs in python.Serve, which does not let one that knows
+// no TLS serve in the clear. Without that nothing is served where TLS is asked for.
+func CheckTLS(places files.Places, path string, wrapped bool) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
@@ -29,6 +32,10 @@ func CheckTLS(places files.Places, path string) error {
 	file, err := ini.Parse(string(content))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if certificate, _ := file.Get("grpc", "tls_cert"); certificate != "" && !wrapped {
+		return fmt.Errorf("%w: this image's Python, .venv/bin/python in %s, cannot be run, so nothing keeps a Medusa without TLS, as those before 0.27 are, from it; "+
+			"take another image (annotation stategraft.io/medusa-image), or do without TLS: annotation stategraft.io/grpc-tls: \"off\", and no tls_cert in medusa.ini", ErrNotServed, Home)
 	}
 	if !render.UsesTLS(file, places.GRPCTLS) {
 		return nil

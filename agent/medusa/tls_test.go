@@ -67,7 +67,7 @@ func TestCheckTLS(t *testing.T) {
 				write(t, filepath.Join(dir, name), content, 0o600)
 			}
 		}
-		err := CheckTLS(places, ini)
+		err := CheckTLS(places, ini, true)
 		switch {
 		case c.say == "" && err != nil:
 			t.Errorf("%s: %v", c.what, err)
@@ -77,7 +77,31 @@ func TestCheckTLS(t *testing.T) {
 			t.Errorf("%s: the key is in the error", c.what)
 		}
 	}
-	if err := CheckTLS(files.Places{}, filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if err := CheckTLS(files.Places{}, filepath.Join(t.TempDir(), "none"), true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no configuration: %v", err)
+	}
+}
+
+// TestCheckTLSUnwrapped has nothing served where TLS is asked for and an old Medusa
+// would serve in the clear, however good the pair is.
+func TestCheckTLSUnwrapped(t *testing.T) {
+	certificate, key := newPair(t)
+	dir := t.TempDir()
+	for name, content := range map[string]string{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key} {
+		write(t, filepath.Join(dir, name), content, 0o600)
+	}
+	for text, served := range map[string]bool{
+		"[grpc]\ntls_cert = " + dir + "/tls.crt\n": false,
+		"[grpc]\ntls_cert = /own/tls.crt\n":        false,
+		"[grpc]\ntls_cert =\n":                     true,
+		"[grpc]\nenabled = 1\n":                    true,
+	} {
+		ini := write(t, filepath.Join(dir, "medusa.ini"), text, 0o600)
+		switch err := CheckTLS(files.Places{GRPCTLS: dir}, ini, false); {
+		case served && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case !served && (!errors.Is(err, ErrNotServed) || !strings.Contains(err.Error(), `stategraft.io/grpc-tls: "off"`)):
+			t.Errorf("%s: error %v, want one that names the annotation", text, err)
+		}
 	}
 }

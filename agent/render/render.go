@@ -174,9 +174,9 @@ func (r *Result) complete(file *ini.File, pod Pod) {
 	}
 	CompleteKeyFile(file, pod.KeyFile)
 	if pod.ManagementAPI != "" && pod.ManagementAPICerts != "" {
-		for key, name := range map[string]string{"tls_cert": "tls.crt", "tls_key": "tls.key"} {
-			if missing("kubernetes", key) {
-				file.Set("kubernetes", key, pod.ManagementAPICerts+"/"+name)
+		for _, k := range [...][2]string{{"tls_cert", "tls.crt"}, {"tls_key", "tls.key"}} { // in this order: another text restarts Medusa
+			if missing("kubernetes", k[0]) {
+				file.Set("kubernetes", k[0], pod.ManagementAPICerts+"/"+k[1])
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -46,6 +47,23 @@ func TestRenderMinimal(t *testing.T) {
 	}
 	if len(r.Notes) > 0 {
 		t.Errorf("notes without a conflict: %q", r.Notes)
+	}
+}
+
+// TestRenderIsStable renders pods again and again: another text would restart Medusa.
+func TestRenderIsStable(t *testing.T) {
+	managed := pod
+	managed.ManagementAPI, managed.ManagementAPICerts, managed.GRPCTLS, managed.KeyFile = "https://127.0.0.1:8080", "/certs", "/tls", "/secrets/credentials"
+	for name, pod := range map[string]Pod{"plain": pod, "with a management API and TLS": managed} {
+		for _, user := range []string{minimal, minimal + "[kubernetes]\ntls_key = /own\n[grpc]\nca_cert = /own\n[logging]\nenabled = 1\n"} {
+			first := Render(user, pod)
+			effective(t, first)
+			for range 50 {
+				if again := Render(user, pod); !reflect.DeepEqual(again, first) {
+					t.Fatalf("%s: first\n%s\nthen\n%s", name, first.Text, again.Text)
+				}
+			}
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	DegradedOutOfMemory = "OutOfMemory"
 	DegradedHealed      = "Healed"    // the container idles in an image that is not its own
 	DegradedNotHealed   = "NotHealed" // it fails, and there is no other image to idle in
+	DegradedRefused     = "Refused"   // it fails, and the API server refuses to give it another image
 	DegradedRecovered   = "Recovered" // with the status False
 )
 
@@ -71,7 +72,10 @@ type HeldBack struct {
 	Containers []HeldContainer `json:"containers,omitempty"`
 	Since      time.Time       `json:"since"`
 	Until      time.Time       `json:"until"` // when injection is tried again
-	Message    string          `json:"message,omitempty"`
+	// Ended is when it ended before its time; zero where it did not. The entry stays
+	// for a while, so that the next holding back is longer.
+	Ended   time.Time `json:"ended,omitzero"`
+	Message string    `json:"message,omitempty"`
 
 	// Trial, with CauseRefused, says that it is not known yet whether we are the
 	// cause: it shows by whether pods come up without us.
@@ -91,8 +95,15 @@ type Trial struct {
 	Created int32 `json:"created"` // pods that there were
 }
 
-// Active tells whether pods are admitted without injection at the time.
-func (h *HeldBack) Active(now time.Time) bool { return now.Before(h.Until) }
+// clocksDiffer is by how much the clocks of the controller and the webhook may.
+const clocksDiffer = time.Hour
+
+// Active tells whether pods are admitted without injection at the time. An entry
+// from a time to come is not: the clock was ahead, and there is no telling when it
+// would end.
+func (h *HeldBack) Active(now time.Time) bool {
+	return h.Ended.IsZero() && now.Before(h.Until) && h.Since.Before(now.Add(clocksDiffer))
+}
 
 // Key is the workload's key in the ConfigMap's data.
 func (h *HeldBack) Key() string { return HeldBackKey(h.Namespace, h.Kind, h.Name) }

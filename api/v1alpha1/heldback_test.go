@@ -76,3 +76,33 @@ func TestBrokenHeldBack(t *testing.T) {
 		}
 	}
 }
+
+func TestActive(t *testing.T) {
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	entry := HeldBack{Since: since, Until: since.Add(2 * time.Hour)}
+	ended := entry
+	ended.Ended = since.Add(time.Minute)
+	for _, c := range []struct {
+		name  string
+		entry HeldBack
+		at    time.Duration
+		want  bool
+	}{
+		{"at once", entry, 0, true},
+		{"before its end", entry, 2*time.Hour - 1, true},
+		{"at its end", entry, 2 * time.Hour, false},
+		{"by a clock that is slow", entry, -59 * time.Minute, true},
+		{"by a clock that was set back", entry, -time.Hour, false},
+		{"ended before its time", ended, 2 * time.Minute, false},
+	} {
+		if got := c.entry.Active(since.Add(c.at)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	if text := entry.Encode(); strings.Contains(text, "ended") {
+		t.Errorf("%s", text)
+	}
+	if read, err := ParseHeldBack(`{"namespace":"a","kind":"Pod","name":"b","cause":"refused","since":"2026-01-01T00:00:00Z","until":"2026-01-01T02:00:00Z","ended":"2026-01-01T00:01:00Z"}`); err != nil || read.Active(since.Add(2*time.Minute)) {
+		t.Errorf("%+v (%v)", read, err)
+	}
+}

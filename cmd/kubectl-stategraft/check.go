@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +21,10 @@ import (
 // errBroken ends with status 1, as a pod that is refused does: something is
 // broken, and the report says what.
 var errBroken = fmt.Errorf("broken: %w", errRefused)
+
+// errInterrupted ends with status 2: whoever pressed Ctrl-C wants no report of
+// what had not been looked at.
+var errInterrupted = errors.New("interrupted")
 
 // checkFlags are the command line of check.
 type checkFlags struct {
@@ -42,7 +48,8 @@ each item.
 
 Exit status: 0 when nothing is broken (there may be warnings), 1 when something
 is, 2 when it could not be found out: no cluster answers, a right is lacking for
-part of it, or the command line is wrong.`,
+part of it, what --only names is not there before the installation, there is no
+namespace of the name, or the command line is wrong.`,
 		Example: `  kubectl stategraft check
   kubectl stategraft check -n cassandra -o json
   kubectl stategraft check --only admission,certificate --timeout 10s`,
@@ -78,9 +85,12 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	limited, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	report, err := check.Run(ctx, cluster, items)
+	report, err := check.Run(limited, cluster, items)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -107,7 +117,7 @@ func (f *checkFlags) connect() (*check.Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig%s: %w", lookedFor(rules, err), err)
 	}
 	where := config.Host
 	if raw, err := loader.RawConfig(); err == nil {
@@ -119,7 +129,25 @@ func (f *checkFlags) connect() (*check.Cluster, error) {
 			where += fmt.Sprintf(" (context %s of %s)", name, used.LocationOfOrigin)
 		}
 	}
-	return check.New(config, check.Options{Namespace: f.namespace, Where: where, Version: version(), Now: time.Now})
+	return check.New(config, check.Options{Namespace: f.namespace, Named: len(f.only) > 0, Where: where, Version: version(), Now: time.Now})
+}
+
+// lookedFor names the files that there are not, where there is no kubeconfig at
+// all: client-go passes over them without a word.
+func lookedFor(rules *clientcmd.ClientConfigLoadingRules, err error) string {
+	if rules.ExplicitPath != "" || !clientcmd.IsEmptyConfig(err) {
+		return ""
+	}
+	var missing []string
+	for _, file := range rules.GetLoadingPrecedence() {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, file)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return " (there is no file " + strings.Join(missing, ", ") + ")"
 }
 
 // colours tells whether the output is a terminal that is to be coloured

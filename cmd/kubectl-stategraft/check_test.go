@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -35,6 +39,12 @@ func apiServer(t *testing.T, allowed bool) string {
 			answer = map[string]any{"kind": "MutatingWebhookConfigurationList", "apiVersion": "admissionregistration.k8s.io/v1", "items": []any{}}
 		case strings.HasSuffix(r.URL.Path, "/deployments"):
 			answer = map[string]any{"kind": "DeploymentList", "apiVersion": "apps/v1", "items": []any{}}
+		case r.URL.Path == "/api/v1/namespaces":
+			answer = map[string]any{"kind": "NamespaceList", "apiVersion": "v1", "items": []any{}}
+		case r.URL.Path == "/api/v1/namespaces/db":
+			answer = map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "db"}}
+		case strings.HasSuffix(r.URL.Path, "/pods"):
+			answer = map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{}}
 		case strings.HasSuffix(r.URL.Path, "/nodes"):
 			if !allowed {
 				w.WriteHeader(http.StatusForbidden)
@@ -82,6 +92,11 @@ func TestCheck(t *testing.T) {
 		{"may not look", []string{"--kubeconfig", weak, "--only", "nodes"}, false, "not everything could be looked at", "no right to list nodes"},
 		{"no cluster", []string{"--kubeconfig", dead}, false, "no cluster answers at http://127.0.0.1:1 (context test of " + dead + ")", ""},
 		{"no kubeconfig", []string{"--kubeconfig", good + "-none"}, false, "reading the kubeconfig", ""},
+		{"not before the installation", []string{"--only", "admission"}, false, "not everything could be looked at", "Stategraft is not installed, and this is about"},
+		{"not of a namespace either", []string{"-n", "db", "--only", "sidecars"}, false, "not everything could be looked at", "Stategraft is not installed, and this is about"},
+		{"a namespace", []string{"-n", "db"}, false, "", "db: is not labelled"},
+		{"no such namespace", []string{"-n", "nosuch"}, false, `there is no namespace "nosuch"`, ""},
+		{"no name of a namespace", []string{"-n", "Bad_Name!"}, false, `"Bad_Name!" is not the name of a namespace`, ""},
 		{"no context", []string{"--context", "other"}, false, `context "other" does not exist`, ""},
 		{"no such item", []string{"--only", "certs"}, false, `there is no item "certs"; there are server-version`, ""},
 		{"no such output", []string{"-o", "yaml"}, false, "text or json", ""},
@@ -96,6 +111,53 @@ func TestCheck(t *testing.T) {
 		}
 		if !strings.Contains(out, c.out) || c.out == "" && out != "" || notes != "" {
 			t.Errorf("%s: output %q, want %q; %q", c.what, out, c.out, notes)
+		}
+	}
+}
+
+// A kubeconfig that there is not is named, wherever its name comes from.
+func TestNoKubeconfig(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	none := filepath.Join(t.TempDir(), "none")
+	for what, args := range map[string][]string{"flag": {"check", "--kubeconfig", none}, "environment": {"check"}} {
+		t.Setenv("KUBECONFIG", none)
+		if what == "flag" {
+			t.Setenv("KUBECONFIG", "")
+		}
+		_, _, err := run(nil, args...)
+		if err == nil || !strings.Contains(err.Error(), none) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Ctrl-C in the middle leaves no report.
+func TestInterrupted(t *testing.T) {
+	for _, path := range []string{"/version", "/nodes"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		upstream := apiServer(t, true)
+		config, err := clientcmd.LoadFromFile(upstream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := url.Parse(config.Clusters["c"].Server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := httputil.NewSingleHostReverseProxy(target)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, path) {
+				interrupt()
+				<-r.Context().Done()
+				return
+			}
+			proxy.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		var out strings.Builder
+		f := checkFlags{output: "text", timeout: time.Minute, kubeconfig: writeKubeconfig(t, server.URL)}
+		if err := f.run(ctx, &out); !errors.Is(err, errInterrupted) || out.Len() > 0 {
+			t.Errorf("%s: %v, %q", path, err, &out)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func prepare(places files.Places, cql string) (process.Spec, error) {
 	}
 	config, err := medusa.Configure(places, private(), "")
 	if err == nil {
-		err = medusa.CheckTLS(places, config)
+		err = medusa.CheckTLS(places, config, image.Wrapped() && len(command) == 0)
 	}
 	if err != nil {
 		return process.Spec{}, err

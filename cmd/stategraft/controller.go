@@ -134,7 +134,7 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 		return fmt.Errorf("watching injected pods: %w", err)
 	}
 	return coverage.Add(mgr, coverage.Options{
-		Config: configuration.Config, NativeSidecars: version.Native, HeldBack: held.Find,
+		Namespace: namespace, Config: configuration.Config, NativeSidecars: version.Native, HeldBack: held.Find,
 		WebhookConfiguration: f.certificates.WebhookConfiguration, Injected: injected,
 	})
 }

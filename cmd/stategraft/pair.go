@@ -1,24 +1,27 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/stategraft/stategraft/certs"
 	"github.com/stategraft/stategraft/operations/certificates"
 )
 
-// reloadInterval is the longest time until a changed pair is seen. Mostly it is
-// seen at once, but some file systems report no changes.
+// reloadInterval is the longest time until a changed pair is seen. The files are
+// read, and not watched: not all file systems report changes, and whoever watches
+// has to find anew what is removed and made again.
 const reloadInterval = time.Second
 
 // servingPair is the certificate to serve with, from files that the kubelet keeps
@@ -26,9 +29,10 @@ const reloadInterval = time.Second
 // read, or whose halves do not belong together, is not taken: the last good one
 // stays.
 type servingPair struct {
-	dir     string
-	log     logr.Logger
-	watcher atomic.Pointer[certwatcher.CertWatcher] // nil before the first good pair
+	dir      string
+	log      logr.Logger
+	interval time.Duration                   // 0 for reloadInterval
+	current  atomic.Pointer[tls.Certificate] // nil before the first good pair
 }
 
 var errNoPair = errors.New("there is no serving certificate yet")
@@ -38,57 +42,66 @@ func (p *servingPair) configure(config *tls.Config) {
 	config.MinVersion, config.GetCertificate = tls.VersionTLS13, p.get
 }
 
-func (p *servingPair) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	watcher := p.watcher.Load()
-	if watcher == nil {
-		return nil, errNoPair
+func (p *servingPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if pair := p.current.Load(); pair != nil {
+		return pair, nil
 	}
-	return watcher.GetCertificate(hello)
+	return nil, errNoPair
 }
 
 // ready is a check for /readyz.
 func (p *servingPair) ready(*http.Request) error {
-	if p.watcher.Load() == nil {
-		return errNoPair
-	}
-	return nil
+	_, err := p.get(nil)
+	return err
 }
 
 // Start follows the files until the context ends.
 func (p *servingPair) Start(ctx context.Context) error {
+	ticker := time.NewTicker(cmp.Or(p.interval, reloadInterval))
+	defer ticker.Stop()
 	said := ""
-	for ctx.Err() == nil {
-		watcher, err := certwatcher.New(filepath.Join(p.dir, certs.KeyCert), filepath.Join(p.dir, certs.KeyKey))
-		if err == nil {
-			said = ""
-			watcher.WithWatchInterval(reloadInterval).RegisterCallback(p.loaded)
-			p.watcher.Store(watcher)
-			err = watcher.Start(ctx) // returns early where the files vanish just now
-		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			p.log.Info("waiting for the serving certificate", "folder", p.dir, "reason", said)
-		}
+	for {
+		said = p.look(said)
 		select {
 		case <-ctx.Done():
-		case <-time.After(reloadInterval):
+			return nil
+		case <-ticker.C:
 		}
 	}
-	return nil
 }
 
 // NeedLeaderElection is false: every replica serves.
 func (p *servingPair) NeedLeaderElection() bool { return false }
 
-func (p *servingPair) loaded(pair tls.Certificate) {
-	leaf := pair.Leaf
-	if leaf == nil {
-		var err error
-		if leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			p.log.Error(err, "reading the serving certificate")
-			return
-		}
+// look takes a new pair, or says and answers what keeps it from that. What was said
+// at the last look is not said again.
+func (p *servingPair) look(said string) string {
+	err := p.load()
+	if err == nil {
+		return ""
 	}
+	if err.Error() != said {
+		p.log.Info("waiting for a serving certificate", "folder", p.dir, "reason", err.Error(), "serving", p.current.Load() != nil)
+	}
+	return err.Error()
+}
+
+// load takes the pair that the files hold, if it is another than the one that is
+// served. The error says why it cannot be taken.
+func (p *servingPair) load() error {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(p.dir, certs.KeyCert), filepath.Join(p.dir, certs.KeyKey))
+	if err != nil {
+		return fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	if had := p.current.Load(); had != nil && bytes.Equal(had.Certificate[0], pair.Certificate[0]) {
+		return nil
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	p.current.Store(&pair)
 	certificates.Serving(leaf.NotAfter)
-	p.log.Info("serving certificate loaded", "serial", leaf.SerialNumber.String(), "names", leaf.DNSNames, "until", leaf.NotAfter.Format(time.RFC3339))
+	p.log.Info("serving certificate loaded", "serial", fmt.Sprintf("%X", leaf.SerialNumber.Bytes()), "names", leaf.DNSNames, "until", leaf.NotAfter.Format(time.RFC3339))
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/stategraft/stategraft/certs"
 )
@@ -68,7 +69,7 @@ func selfSigned(t *testing.T, name string) certs.Pair {
 // of a server that serves it.
 func follow(t *testing.T, dir string) (*servingPair, string) {
 	t.Helper()
-	p := &servingPair{dir: dir, log: logr.Discard()}
+	p := &servingPair{dir: dir, log: logr.Discard(), interval: 10 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = p.Start(ctx) }()
@@ -190,9 +191,10 @@ func TestPairHalfWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Every look at the files in the meantime has to leave it alone.
-			watcher := p.watcher.Load()
 			for range 20 {
-				_ = watcher.ReadCertificate()
+				if p.load() == nil {
+					t.Fatal("a damaged pair was taken")
+				}
 				if got, err := served(address); err != nil || !bytes.Equal(got, good.Cert) {
 					t.Fatalf("another than the last good pair is served, error %v", err)
 				}
@@ -224,4 +226,34 @@ func TestPairVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitServed(t, address, other)
+}
+
+// TestPairSaysOnce looks at files that are not there yet, and at damaged ones: what
+// is wrong is said once, until it is something else.
+func TestPairSaysOnce(t *testing.T) {
+	dir, good := t.TempDir(), selfSigned(t, "a")
+	var log []string
+	p := &servingPair{dir: dir, log: funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})}
+	said := ""
+	for _, step := range []struct {
+		name, text, says string
+	}{
+		{certs.KeyCA, "", "tls.crt: no such file"},
+		{certs.KeyCert, string(good.Cert), "tls.key: no such file"},
+		{certs.KeyKey, string(good.Key), "serving certificate loaded"},
+		{certs.KeyKey, "", "failed to find any PEM data in key"},
+		{certs.KeyCert, "", "failed to find any PEM data in certificate"},
+		{certs.KeyKey, string(good.Key), ""},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, step.name), []byte(step.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log = nil
+		for range 3 {
+			said = p.look(said)
+		}
+		if len(log) > 1 || (len(log) == 1) != (step.says != "") || !strings.Contains(strings.Join(log, "\n"), step.says) {
+			t.Errorf("%s written: said %q, want %q once", step.name, log, step.says)
+		}
+	}
 }

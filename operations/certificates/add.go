@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/scope"
 )
 
 // Add adds the controllers to the manager. They act on the leader only.
@@ -86,34 +87,36 @@ func addNamespaces(mgr manager.Manager, o Options) error {
 		return err
 	}
 	const name = "certificates-namespaces"
-	n := &namespaces{namespaces: mgr.GetCache(), secrets: secrets, writer: mgr.GetClient(), source: o.Source, validity: o.Validity,
+	n := &namespaces{namespaces: mgr.GetCache(), secrets: secrets, writer: mgr.GetClient(), source: o.Source, own: o.Namespace, validity: o.Validity,
 		events: mgr.GetEventRecorder("stategraft-controller"), now: time.Now}
 	toNamespace := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, secret *corev1.Secret) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: secret.Namespace}}}
 	})
 	// A new authority concerns every Secret, also of namespaces without the label.
 	toAll := handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, _ *corev1.Secret) []reconcile.Request {
-		return allNamespaces(ctx, mgr.GetCache(), secrets)
+		return allNamespaces(ctx, mgr.GetCache(), secrets, o.Namespace)
 	})
-	labelled := func(object client.Object) bool { return object.GetLabels()[api.LabelInject] == api.InjectEnabled }
+	asks := func(object client.Object) bool { return scope.Asks(object, o.Namespace) }
 	return builder.ControllerManagedBy(mgr).Named(name).
 		WatchesMetadata(&corev1.Namespace{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(e event.CreateEvent) bool { return labelled(e.Object) },
-			UpdateFunc: func(e event.UpdateEvent) bool { return labelled(e.ObjectOld) || labelled(e.ObjectNew) },
+			CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld) || asks(e.ObjectNew) },
 		})).
 		WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, toNamespace)).
 		WatchesRawSource(source.Kind(o.Source.informer, &corev1.Secret{}, toAll)).
 		Complete(n)
 }
 
-// allNamespaces are those with the label and those with a Secret.
-func allNamespaces(ctx context.Context, namespaces, secrets client.Reader) []reconcile.Request {
+// allNamespaces are those that ask for a Secret and those that have one.
+func allNamespaces(ctx context.Context, namespaces, secrets client.Reader, own string) []reconcile.Request {
 	found := map[string]bool{}
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := namespaces.List(ctx, &list, client.MatchingLabels{api.LabelInject: api.InjectEnabled}); err == nil {
-		for _, n := range list.Items {
-			found[n.Name] = true
+		for i := range list.Items {
+			if scope.Asks(&list.Items[i], own) {
+				found[list.Items[i].Name] = true
+			}
 		}
 	}
 	var with corev1.SecretList

@@ -79,7 +79,7 @@ func (p *pretended) rotation() *rotation {
 
 func (p *pretended) namespaces(o Options) *namespaces {
 	now := func() time.Time { return p.now }
-	return &namespaces{namespaces: p.Client, secrets: p.Client, writer: p.Client, source: newSource(p.Client, o, now), validity: o.Validity, events: &p.events, now: now}
+	return &namespaces{namespaces: p.Client, secrets: p.Client, writer: p.Client, source: newSource(p.Client, o, now), own: o.Namespace, validity: o.Validity, events: &p.events, now: now}
 }
 
 // settle reconciles until nothing is written, and answers when to come back.

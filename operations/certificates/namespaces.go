@@ -16,6 +16,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/certs"
+	"github.com/stategraft/stategraft/operations/scope"
 )
 
 // ServerName is what the certificates of a namespace's gRPC services are for. No
@@ -24,12 +25,14 @@ func ServerName(namespace string) string { return "medusa." + namespace + "." + 
 
 // namespaces keeps the Secret stategraft-grpc of each labelled namespace. One
 // that loses its label keeps its Secret, which is renewed as long as it is there:
-// the pods that run have it mounted.
+// the pods that run have it mounted. Namespaces that are left out (package scope)
+// have no such pods, and nothing is written there.
 type namespaces struct {
 	namespaces client.Reader // metadata of namespaces, from an informer
 	secrets    client.Reader // Secrets stategraft-grpc, from an informer
 	writer     client.Client
 	source     certs.Source
+	own        string // the namespace of Stategraft
 	validity   time.Duration
 	events     events.EventRecorder
 	now        func() time.Time
@@ -47,6 +50,10 @@ func (n *namespaces) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading namespace %s: %w", request.Name, err)
 	}
+	if scope.LeftOut(request.Name, n.own) {
+		grpcExpiries.forget(request.Name)
+		return reconcile.Result{}, nil
+	}
 	key := client.ObjectKey{Namespace: request.Name, Name: SecretGRPC}
 	secret, err := readSecret(ctx, n.secrets, key)
 	if err != nil {
@@ -59,7 +66,7 @@ func (n *namespaces) Reconcile(ctx context.Context, request reconcile.Request) (
 			"Stategraft keeps the certificates of its sidecars in a Secret of this name and leaves this one alone: it lacks the label %s=%s; remove or rename it", labelManagedBy, managedBy)
 		return reconcile.Result{}, nil
 	}
-	if secret == nil && namespace.Labels[api.LabelInject] != api.InjectEnabled {
+	if secret == nil && !scope.Asks(namespace, n.own) {
 		grpcExpiries.forget(request.Name)
 		return reconcile.Result{}, nil
 	}

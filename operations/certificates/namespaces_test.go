@@ -151,6 +151,25 @@ func TestNamespaceLeftAlone(t *testing.T) {
 	}
 }
 
+// TestNamespaceLeftOut labels the namespaces that are never acted in, by hand and
+// with a Secret that an earlier version made.
+func TestNamespaceLeftOut(t *testing.T) {
+	for _, name := range []string{home, "kube-system", "kube-public", "kube-node-lease"} {
+		t.Run(name, func(t *testing.T) {
+			made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: SecretGRPC, Labels: map[string]string{labelManagedBy: managedBy}}}
+			for what, objects := range map[string][]client.Object{"bare": nil, "with a Secret": {made}} {
+				p := pretend(t, append(objects, authority(t, noon), namespaceObject(name, api.InjectEnabled))...)
+				if after := settle(t, p, p.namespaces(certManager), name); len(p.writes) > 0 || after != 0 {
+					t.Errorf("%s: wrote %q, comes back after %s", what, p.writes, after)
+				}
+				if requests := allNamespaces(t.Context(), p.Client, pretend(t), home); len(requests) > 0 {
+					t.Errorf("asked for %v", requests)
+				}
+			}
+		})
+	}
+}
+
 // TestNamespaceRaces are errors that go away by themselves.
 func TestNamespaceRaces(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -131,6 +132,56 @@ func wrongCA(r rig) {
 	r.want(report, "certificate", check.OK, r.Webhook.URL(), "valid for")
 }
 
+// condition adds what kubectl edit may: the webhook answers, and is not called.
+func condition(r rig) {
+	configs := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	set := func(change func([]admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition) {
+		config, err := configs.Get(r.ctx, "stategraft", metav1.GetOptions{})
+		r.must(err)
+		config.Webhooks[0].MatchConditions = change(config.Webhooks[0].MatchConditions)
+		_, err = configs.Update(r.ctx, config, metav1.UpdateOptions{})
+		r.must(err)
+	}
+	set(func(list []admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition {
+		return append(list, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+	})
+	report, _ := r.eventually("admission", check.Fail, "old", "was not called or did not answer")
+	r.want(report, "webhook-configuration", check.Fail, "stategraft", "never (false)")
+	set(func(list []admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition {
+		return list[:len(list)-1]
+	})
+	report, _ = r.eventually("admission", check.OK, "old", "with its sidecars")
+	r.want(report, "webhook-configuration", check.OK, "", "")
+}
+
+// unseen has a pod that runs ask for a restore where nobody looks at it. Created
+// so, the policy would refuse it.
+func unseen(r rig) {
+	r.must(r.CreateNamespace(r.ctx, "plain", nil, nil))
+	pods := r.Client.CoreV1().Pods("plain")
+	_, err := pods.Create(r.ctx, cassandra("asks-0"), metav1.CreateOptions{})
+	r.must(err)
+	_, err = pods.Patch(r.ctx, "asks-0", types.MergePatchType, []byte(`{"metadata":{"annotations":{"stategraft.io/restore":"nightly"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	for _, args := range [][]string{nil, {"-n", "plain"}} {
+		report, status, _ := r.run("", args...)
+		if status != 1 {
+			r.Errorf("%v: status %d", args, status)
+		}
+		r.want(report, "restore-policy", check.Fail, "plain/asks-0", "its namespace is not labelled")
+	}
+	r.must(pods.Delete(r.ctx, "asks-0", metav1.DeleteOptions{}))
+}
+
+func noNamespace(r rig) {
+	for name, part := range map[string]string{"nosuch": `there is no namespace "nosuch"`, "Bad_Name!": "is not the name of a namespace"} {
+		report, status, notes := r.run("", "-n", name)
+		if status != 2 || report.Kind != "" || strings.Count(notes, "\n") != 1 || !strings.Contains(notes, part) {
+			r.Errorf("%s: status %d, %q", name, status, notes)
+		}
+	}
+}
+
 func noCluster(r rig) {
 	kubeconfig := r.kubeconfig(&clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}, &clientcmdapi.AuthInfo{})
 	report, status, notes := r.run(kubeconfig)
@@ -144,9 +195,17 @@ func noCluster(r rig) {
 func notInstalled(r rig) {
 	r.must(r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(r.ctx, "stategraft", metav1.DeleteOptions{}))
 	report, status, _ := r.run("")
-	if status != 0 || report.Mode != check.Preflight || report.Installed != "no" {
+	if status != 1 || report.Mode != check.Preflight || report.Installed != "no" {
 		r.Errorf("status %d:\n%s", status, described(report))
 	}
+	r.want(report, "namespaces", check.Fail, "old", "Stategraft is not installed")
+	if report, status, _ = r.run("", "-n", "plain"); status != 0 || report.Result != check.Fine {
+		r.Errorf("status %d:\n%s", status, described(report))
+	}
+	if report, status, _ = r.run("", "-n", "plain", "--only", "sidecars"); status != 2 {
+		r.Errorf("status %d:\n%s", status, described(report))
+	}
+	report, _, _ = r.run("")
 	r.want(report, "cert-manager", check.Info, "", "self-signed")
 	r.want(report, "admission", check.Info, "", "not installed yet")
 	report, status, _ = r.run(r.viewer)

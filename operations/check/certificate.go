@@ -63,8 +63,9 @@ type serving struct {
 	where string // the Secret or the address; the subject of what is found
 	name  string // what the API server verifies
 	chain []*x509.Certificate
-	err   error // why nothing was read
-	bad   error // why what was read is no certificate
+	by    string // who writes it
+	err   error  // why nothing was read
+	bad   error  // why what was read is no certificate
 }
 
 func lookCertificate(ctx context.Context, c *Cluster) []Finding {
@@ -77,7 +78,8 @@ func lookCertificate(ctx context.Context, c *Cluster) []Finding {
 		return []Finding{finding(Info, "", "nothing to look at: the webhook is not registered")}
 	}
 	now := c.Now()
-	bundle, findings := judgeBundle(config.Name, hook.ClientConfig, now)
+	by := writer(config, hook)
+	bundle, findings := judgeBundle(config.Name, by, hook.ClientConfig, now)
 	if bundle == nil && len(findings) > 0 {
 		return findings
 	}
@@ -87,7 +89,21 @@ func lookCertificate(ctx context.Context, c *Cluster) []Finding {
 	} else {
 		shown = servedAt(ctx, *hook.ClientConfig.URL)
 	}
+	shown.by = by
 	return append(findings, judgeServing(shown, bundle, now)...)
+}
+
+// writer is who writes the certificate and its CA: in the mode cert-manager the
+// configuration says so to the cainjector. Empty for one behind a URL, which
+// somebody registered by hand.
+func writer(config *admissionregistrationv1.MutatingWebhookConfiguration, hook *admissionregistrationv1.MutatingWebhook) string {
+	switch {
+	case config.Annotations[annotationInject] != "":
+		return "cert-manager"
+	case hook.ClientConfig.Service == nil:
+		return ""
+	}
+	return "the Stategraft controller"
 }
 
 // servedBySecret reads what the webhook's pods mount.
@@ -130,17 +146,17 @@ func servedAt(ctx context.Context, address string) serving {
 
 // judgeBundle reads the caBundle. It is nil, without a finding, where the API
 // server trusts the authorities of its own machine.
-func judgeBundle(config string, client admissionregistrationv1.WebhookClientConfig, now time.Time) ([]*x509.Certificate, []Finding) {
+func judgeBundle(config, by string, client admissionregistrationv1.WebhookClientConfig, now time.Time) ([]*x509.Certificate, []Finding) {
 	if len(client.CABundle) == 0 {
 		if client.Service == nil {
 			return nil, nil
 		}
 		return nil, []Finding{finding(Fail, config, "has no caBundle: the API server trusts no webhook").
-			With("cert-manager's cainjector or the Stategraft controller writes it: see that they run")}
+			With("%s", seeWriter(injector(by)))}
 	}
 	bundle, err := parsePEM(client.CABundle)
 	if err != nil {
-		return nil, []Finding{finding(Fail, config, "the caBundle cannot be read: %v", err).With("see who writes it")}
+		return nil, []Finding{finding(Fail, config, "the caBundle cannot be read: %v", err).With("%s", seeWriter(injector(by)))}
 	}
 	last := bundle[0]
 	for _, ca := range bundle {
@@ -150,31 +166,46 @@ func judgeBundle(config string, client admissionregistrationv1.WebhookClientConf
 	}
 	if now.After(last.NotAfter) {
 		return nil, []Finding{finding(Fail, config, "the CA of the webhook's certificate expired on %s: every pod starts without backup", day(last.NotAfter)).
-			With("cert-manager or the Stategraft controller renews it: see that they run")}
+			With("%s", seeWriter(by))}
 	}
 	if left, late := dueIn(last, now); late {
 		return bundle, []Finding{finding(Warn, config, "the CA of the webhook's certificate expires in %s, on %s", days(left), day(last.NotAfter)).
-			With("cert-manager or the Stategraft controller should have renewed it: see that they run")}
+			With("%s", seeWriter(by))}
 	}
 	return bundle, nil
+}
+
+// injector is who writes the caBundle: of cert-manager it is one part.
+func injector(by string) string {
+	if by == "cert-manager" {
+		return "cert-manager's cainjector"
+	}
+	return by
+}
+
+func seeWriter(by string) string {
+	if by == "" {
+		return "whoever registered the webhook by its URL has to renew both"
+	}
+	return by + " writes it: see that it runs"
 }
 
 // judgeServing judges the certificate as the API server does, for its name and
 // against the bundle.
 func judgeServing(s serving, bundle []*x509.Certificate, now time.Time) []Finding {
-	const run = "cert-manager or the Stategraft controller writes it: see that they run"
+	run := seeWriter(s.by)
 	switch {
 	case apierrors.IsNotFound(s.err):
-		return []Finding{finding(Fail, s.where, "the Secret with the webhook's certificate is missing: the webhook cannot start").With(run)}
+		return []Finding{finding(Fail, s.where, "the Secret with the webhook's certificate is missing: the webhook cannot start").With("%s", run)}
 	case s.err != nil:
 		return skipped(s.err)
 	case s.bad != nil:
-		return []Finding{finding(Fail, s.where, "the Secret has no certificate of the webhook, which cannot start: %v", s.bad).With(run)}
+		return []Finding{finding(Fail, s.where, "the Secret has no certificate of the webhook, which cannot start: %v", s.bad).With("%s", run)}
 	}
 	leaf := s.chain[0]
 	left, late := dueIn(leaf, now)
 	if left <= 0 {
-		return []Finding{finding(Fail, s.where, "the webhook's certificate expired on %s: every pod starts without backup", day(leaf.NotAfter)).With(run)}
+		return []Finding{finding(Fail, s.where, "the webhook's certificate expired on %s: every pod starts without backup", day(leaf.NotAfter)).With("%s", run)}
 	}
 	options := x509.VerifyOptions{DNSName: s.name, CurrentTime: now, Intermediates: x509.NewCertPool(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
@@ -189,10 +220,10 @@ func judgeServing(s serving, bundle []*x509.Certificate, now time.Time) []Findin
 	}
 	if _, err := leaf.Verify(options); err != nil {
 		return []Finding{finding(Fail, s.where, "the API server does not accept the webhook's certificate for %s: %v", s.name, err).
-			With("the caBundle of the webhook configuration and the certificate have to be of one CA: see who writes them (cert-manager, or the Stategraft controller)")}
+			With("the caBundle of the webhook configuration and the certificate have to be of one CA; %s", run)}
 	}
 	if late {
-		return []Finding{finding(Warn, s.where, "the webhook's certificate expires in %s, on %s, and should have been renewed", days(left), day(leaf.NotAfter)).With(run)}
+		return []Finding{finding(Warn, s.where, "the webhook's certificate expires in %s, on %s, and should have been renewed", days(left), day(leaf.NotAfter)).With("%s", run)}
 	}
 	return []Finding{finding(OK, s.where, "valid for %s until %s", s.name, day(leaf.NotAfter))}
 }

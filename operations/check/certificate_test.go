@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
@@ -99,7 +100,7 @@ func TestBundle(t *testing.T) {
 		{"garbage", []byte("x"), admissionregistrationv1.WebhookClientConfig{Service: service}, 0, []string{"fail c: cannot be read"}},
 	} {
 		c.behind.CABundle = c.bundle
-		certs, findings := judgeBundle("c", c.behind, noon)
+		certs, findings := judgeBundle("c", "cert-manager", c.behind, noon)
 		expect(t, c.what, findings, c.want...)
 		if len(certs) != c.certs {
 			t.Errorf("%s: %d certificates", c.what, len(certs))
@@ -149,11 +150,14 @@ func TestServing(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	ca, other := authority(t, noon.AddDate(4, 0, 0)), authority(t, noon.AddDate(4, 0, 0))
 	name := api.GRPCServerName("db")
+	marked := metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "stategraft"}}
 	from, until := noon.AddDate(0, 0, -30), noon.AddDate(0, 0, 60)
 	secret := func(leaf *signer, authorities ...byte) *corev1.Secret {
-		return &corev1.Secret{Data: map[string][]byte{"tls.crt": leaf.pem, "ca.crt": authorities}}
+		return &corev1.Secret{ObjectMeta: marked, Data: map[string][]byte{"tls.crt": leaf.pem, "ca.crt": authorities}}
 	}
 	server := x509.ExtKeyUsageServerAuth
+	theirs := secret(ca.leaf(t, name, from, until, server), ca.pem...)
+	theirs.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	for _, c := range []struct {
 		what   string
 		secret *corev1.Secret
@@ -161,13 +165,43 @@ func TestGRPC(t *testing.T) {
 	}{
 		{"good", secret(ca.leaf(t, name, from, until, server), ca.pem...), nil},
 		{"missing", nil, []string{"fail db/stategraft-grpc: is missing"}},
-		{"empty", &corev1.Secret{}, []string{"fail db/stategraft-grpc: tls.crt cannot be read"}},
+		{"not ours", theirs, []string{"fail db/stategraft-grpc: is not Stategraft's"}},
+		{"not ours, and nothing in it", &corev1.Secret{}, []string{"fail db/stategraft-grpc: is not Stategraft's"}},
+		{"empty", &corev1.Secret{ObjectMeta: marked}, []string{"fail db/stategraft-grpc: tls.crt cannot be read"}},
 		{"no CA", secret(ca.leaf(t, name, from, until, server)), []string{"fail db/stategraft-grpc: ca.crt cannot be read"}},
 		{"another CA", secret(ca.leaf(t, name, from, until, server), other.pem...), []string{"fail db/stategraft-grpc: do not accept"}},
 		{"of another namespace", secret(ca.leaf(t, api.GRPCServerName("web"), from, until, server), ca.pem...), []string{"fail db/stategraft-grpc: do not accept"}},
 		{"expired", secret(ca.leaf(t, name, from, noon.Add(-time.Hour), server), ca.pem...), []string{"fail db/stategraft-grpc: expired"}},
 		{"late", secret(ca.leaf(t, name, noon.AddDate(0, 0, -85), noon.AddDate(0, 0, 5), server), ca.pem...), []string{"warn db/stategraft-grpc: expires in 5 days"}},
 	} {
-		expect(t, c.what, judgeGRPC("db", c.secret, noon), c.want...)
+		expect(t, c.what, judgeGRPC("db", c.secret, "see that it runs", noon), c.want...)
+	}
+}
+
+// Who has to be looked at is named, and nobody else.
+func TestWriter(t *testing.T) {
+	url := "https://10.0.0.1/"
+	for _, c := range []struct {
+		what   string
+		change func(*admissionregistrationv1.MutatingWebhookConfiguration)
+		remedy string
+	}{
+		{"self-signed", func(*admissionregistrationv1.MutatingWebhookConfiguration) {}, "the Stategraft controller writes it: see that it runs"},
+		{"cert-manager", func(m *admissionregistrationv1.MutatingWebhookConfiguration) {
+			m.Annotations = map[string]string{annotationInject: "stategraft/stategraft-webhook"}
+		}, "cert-manager writes it: see that it runs"},
+		{"URL", func(m *admissionregistrationv1.MutatingWebhookConfiguration) {
+			m.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
+		}, "whoever registered the webhook by its URL has to renew both"},
+	} {
+		config := registered(t)
+		c.change(&config)
+		if got := seeWriter(writer(&config, ours(&config))); got != c.remedy {
+			t.Errorf("%s: %q, want %q", c.what, got, c.remedy)
+		}
+	}
+	_, findings := judgeBundle("c", "cert-manager", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{}}, noon)
+	if want := "cert-manager's cainjector writes it: see that it runs"; findings[0].Remedy != want {
+		t.Errorf("%+v, want %q", findings, want)
 	}
 }

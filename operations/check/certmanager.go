@@ -67,7 +67,7 @@ func judgeCertificates(there bool, certificates []unstructured.Unstructured) []F
 	}
 	if len(certificates) == 0 {
 		return []Finding{finding(Fail, "", "cert-manager is to make the webhook's certificate and there is no Certificate for it").
-			With("apply Stategraft's manifest again")}
+			With(applyAgain)}
 	}
 	var findings []Finding
 	for i := range certificates {

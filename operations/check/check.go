@@ -11,6 +11,9 @@
 //	installation.go  where Stategraft is installed, if it is
 //	report.go        the document of -o json
 //	text.go          the lines for people
+//	preflight.go     what is looked at though nothing is installed
+//	asked.go         the namespace that was asked for
+//	remedy.go        remedies that several items name
 //
 // and a file for each concern. docs/check.md explains each item.
 package check
@@ -108,18 +111,34 @@ type Item struct {
 // notInstalled is what an item says that has nothing to look at yet.
 const notInstalled = "not installed yet"
 
+// early is the finding of an item that has nothing to look at before the
+// installation. Who named it is not to take that for an answer.
+func early(named bool) Finding {
+	if named {
+		return finding(Skip, "", "not looked at: Stategraft is not installed, and this is about an installation").
+			With("install it first, or leave --only out to see what an installation needs")
+	}
+	return finding(Info, "", notInstalled)
+}
+
 // Run looks at the items one after the other. An item that finds nothing worth
 // saying is OK. What keeps one from being looked at is a finding of status Skip;
-// the only error is that there is no cluster.
+// errors are that there is no cluster, or not the namespace that was asked for.
 func Run(ctx context.Context, c *Cluster, items []Item) (*Report, error) {
+	if err := c.validName(); err != nil {
+		return nil, err
+	}
 	version, err := c.server(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no cluster answers at %s: %w", c.Where, err)
 	}
+	if err := c.exists(ctx); err != nil {
+		return nil, err
+	}
 	installation := c.installation(ctx)
 	report := newReport(c, version.GitVersion, installation)
 	for _, item := range items {
-		found := []Finding{finding(Info, "", notInstalled)}
+		found := []Finding{early(c.Named)}
 		if !item.Installed || installation.Mode() == Doctor {
 			found = item.Look(ctx, c)
 		}

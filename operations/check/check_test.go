@@ -17,6 +17,7 @@ import (
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	fakemetadata "k8s.io/client-go/metadata/fake"
 	core "k8s.io/client-go/testing"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -28,10 +29,19 @@ func stand(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	discovered := client.Discovery().(*fakediscovery.FakeDiscovery)
 	discovered.FakedServerVersion = &apiversion.Info{GitVersion: "v1.37.2"}
 	client.Resources = []*metav1.APIResourceList{{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "validatingadmissionpolicies"}}}}
+	scheme := fakemetadata.NewTestScheme()
+	_ = metav1.AddMetaToScheme(scheme)
+	var heads []runtime.Object
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			heads = append(heads, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta})
+		}
+	}
 	client.PrependReactor("create", "selfsubjectaccessreviews", func(core.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 	})
 	return &Cluster{Kube: client, Dynamic: fakedynamic.NewSimpleDynamicClient(runtime.NewScheme()), Warnings: &Warnings{},
+		Meta:    fakemetadata.NewSimpleMetadataClient(scheme, heads...),
 		Options: Options{Where: "https://example", Version: "v0", Now: func() time.Time { return noon }}}, client
 }
 
@@ -59,6 +69,7 @@ func TestNothingCanBeRead(t *testing.T) {
 				discovers := action.GetVerb() == "get" && (action.GetResource().Resource == "version" || action.GetResource().Resource == "resource")
 				return !discovers, nil, err
 			})
+			c.Meta.(*fakemetadata.FakeMetadataClient).PrependReactor("*", "*", func(core.Action) (bool, runtime.Object, error) { return true, nil, err })
 			report, runErr := Run(t.Context(), c, Items)
 			if runErr != nil {
 				t.Fatal(runErr)

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -23,6 +25,7 @@ import (
 type Cluster struct {
 	Kube    kubernetes.Interface
 	Dynamic dynamic.Interface
+	Meta    metadata.Interface // for objects of which there are many
 	// Warnings collects what the API server says to the clients above.
 	Warnings *Warnings
 
@@ -42,6 +45,9 @@ type Options struct {
 	// Namespace restricts the look at namespaces and pods; empty for all that
 	// are labelled.
 	Namespace string
+	// Named says that the items were named: what they cannot look at is not
+	// passed over.
+	Named bool
 	// Where names the cluster: its address, the context and the kubeconfig.
 	Where string
 	// Version is that of the command line.
@@ -67,7 +73,11 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
-	return &Cluster{Kube: kube, Dynamic: other, Warnings: warnings, Options: options}, nil
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	return &Cluster{Kube: kube, Dynamic: other, Meta: meta, Warnings: warnings, Options: options}, nil
 }
 
 // once keeps what was read, or why it could not be.
@@ -163,6 +173,15 @@ func (c *Cluster) namespaces(ctx context.Context) ([]corev1.Namespace, error) {
 	})
 }
 
+// systemNamespaces are never injected, whatever their labels
+// (deploy/chart/templates/admission/mutating-webhook-configuration.yaml).
+var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+
+// never tells whether pods of the namespace are never injected.
+func (c *Cluster) never(ctx context.Context, namespace string) bool {
+	return slices.Contains(systemNamespaces, namespace) || namespace == c.installation(ctx).Namespace
+}
+
 // labelled are the namespaces whose pods the webhook sees. One that was asked
 // for and cannot be read is taken for labelled, so that its pods are looked at.
 func (c *Cluster) labelled(ctx context.Context) ([]corev1.Namespace, error) {
@@ -176,7 +195,7 @@ func (c *Cluster) labelled(ctx context.Context) ([]corev1.Namespace, error) {
 	}
 	var found []corev1.Namespace
 	for _, ns := range all {
-		if ns.Labels[api.LabelInject] == api.InjectEnabled && ns.DeletionTimestamp == nil {
+		if ns.Labels[api.LabelInject] == api.InjectEnabled && ns.DeletionTimestamp == nil && !c.never(ctx, ns.Name) {
 			found = append(found, ns)
 		}
 	}
@@ -186,7 +205,7 @@ func (c *Cluster) labelled(ctx context.Context) ([]corev1.Namespace, error) {
 // noneLabelled is what items on labelled namespaces find where there are none.
 func (c *Cluster) noneLabelled() []Finding {
 	if c.Namespace != "" {
-		return []Finding{finding(Info, c.Namespace, "nothing to look at: the namespace is not labelled")}
+		return []Finding{finding(Info, c.Namespace, "nothing to look at: the namespace is not labelled, or never injected")}
 	}
 	return []Finding{finding(Info, "", "nothing to look at: no namespace is labelled")}
 }

@@ -83,13 +83,23 @@ func TestCertManager(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	const head = "apiVersion: config.stategraft.io/v1alpha1\nkind: WebhookConfiguration\n"
-	got := judgeConfiguration("sg/c", "config.yaml", head+"nativeSidecars: never\n")
+	got := judgeConfiguration("sg/c", "config.yaml", map[string]string{"config.yaml": head + "nativeSidecars: never\n"})
 	expect(t, "good", got.findings)
 	if got.config.NativeSidecars != "never" {
 		t.Errorf("native sidecars are %q", got.config.NativeSidecars)
 	}
-	expect(t, "broken", judgeConfiguration("sg/c", "config.yaml", head+"x: y\n").findings, "fail sg/c: last good one")
-	expect(t, "empty", judgeConfiguration("sg/c", "config.yaml", "").findings, "fail sg/c: has no key config.yaml")
+	for _, c := range []struct {
+		what string
+		data map[string]string
+		want string
+	}{
+		{"broken", map[string]string{"config.yaml": head + "x: y\n"}, "fail sg/c: last good one"},
+		{"another key", map[string]string{"config.yml": head}, "fail sg/c: has no key config.yaml"},
+		{"empty", map[string]string{"config.yaml": ""}, "fail sg/c: config.yaml is empty"},
+		{"space", map[string]string{"config.yaml": "\n"}, "fail sg/c: config.yaml is empty"},
+	} {
+		expect(t, c.what, judgeConfiguration("sg/c", "config.yaml", c.data).findings, c.want)
+	}
 
 	container := corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "certs", MountPath: "/certs"}, {Name: "config", MountPath: "/etc/stategraft"}}}
 	var d appsv1.Deployment

@@ -39,11 +39,11 @@ func (c *Cluster) configuration(ctx context.Context) configuration {
 		switch {
 		case apierrors.IsNotFound(err):
 			got.findings = []Finding{finding(Fail, where, "the ConfigMap with the webhook's configuration is missing: the webhook cannot start").
-				With("apply Stategraft's manifest again")}
+				With(applyAgain)}
 		case err != nil:
 			got.findings = skipped(unread(err, right{Verb: "get", Resource: "configmaps", Name: name, Namespace: found.Namespace}))
 		default:
-			got = judgeConfiguration(where, key, object.Data[key])
+			got = judgeConfiguration(where, key, object.Data)
 		}
 		return got, nil
 	})
@@ -77,10 +77,15 @@ func configFile(d *appsv1.Deployment) (name, key string, ok bool) {
 }
 
 // judgeConfiguration reads the file as the webhook does.
-func judgeConfiguration(where, key, text string) configuration {
+func judgeConfiguration(where, key string, data map[string]string) configuration {
 	got := configuration{config: webhook.DefaultConfig()}
-	if text == "" {
-		got.findings = []Finding{finding(Fail, where, "has no key %s: the webhook cannot start anew", key).With("apply Stategraft's manifest again")}
+	text, there := data[key]
+	switch {
+	case there && strings.TrimSpace(text) == "":
+		got.findings = []Finding{finding(Fail, where, "%s is empty; running webhooks keep the last good one, and none can start anew", key).With(applyAgain)}
+		return got
+	case !there:
+		got.findings = []Finding{finding(Fail, where, "has no key %s: the webhook cannot start anew", key).With(applyAgain)}
 		return got
 	}
 	parsed, err := webhook.ParseConfig([]byte(text))

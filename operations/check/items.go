@@ -22,7 +22,7 @@ var Items = []Item{
 	{ID: "restore-policy", Title: "no pod starts without its restore", Group: GroupInstallation, Look: lookPolicy, Installed: true},
 	{ID: "versions", Title: "versions", Group: GroupInstallation, Look: lookVersions, Installed: true},
 
-	{ID: "namespaces", Title: "labels and annotations of namespaces", Group: GroupNamespaces, Look: lookNamespaces, Installed: true},
+	{ID: "namespaces", Title: "labels and annotations of namespaces", Group: GroupNamespaces, Look: lookNamespaces},
 	{ID: "grpc-certificates", Title: "certificates of the sidecars", Group: GroupNamespaces, Look: lookGRPC, Installed: true},
 	{ID: "references", Title: "ConfigMaps and Secrets of the sidecars", Group: GroupNamespaces, Look: lookReferences, Installed: true},
 	{ID: "ptr-records", Title: "names of Cassandra nodes", Group: GroupNamespaces, Look: lookNames, Installed: true},

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -20,11 +19,11 @@ import (
 
 func lookNamespaces(ctx context.Context, c *Cluster) []Finding {
 	all, err := c.namespaces(ctx)
-	if apierrors.IsNotFound(err) {
-		return []Finding{finding(Fail, c.Namespace, "there is no such namespace").With("correct -n")}
-	}
 	if err != nil {
 		return skipped(err)
+	}
+	if c.installation(ctx).Mode() == Preflight {
+		return append(judgeNamespacesBefore(all, c.Namespace), c.leftBehind(ctx)...)
 	}
 	selector := labels.Everything()
 	if hook, _ := c.installation(ctx).webhook(); hook != nil {
@@ -40,6 +39,7 @@ func lookNamespaces(ctx context.Context, c *Cluster) []Finding {
 func judgeNamespaces(all []corev1.Namespace, only string, selector labels.Selector, config *webhook.Config) []Finding {
 	var findings []Finding
 	var labelled []string
+	leftOut := false
 	for i := range all {
 		ns := &all[i]
 		if ns.DeletionTimestamp != nil {
@@ -49,18 +49,20 @@ func judgeNamespaces(all []corev1.Namespace, only string, selector labels.Select
 		if ns.Labels[api.LabelInject] != api.InjectEnabled {
 			continue
 		}
-		labelled = append(labelled, ns.Name)
 		if !selector.Matches(labelSet(ns.Labels)) {
 			findings = append(findings, finding(Warn, ns.Name, "is labelled, and the webhook's namespaceSelector leaves it out").
 				With("databases do not belong here; take the label off"))
+			leftOut = true
 			continue
 		}
+		labelled = append(labelled, ns.Name)
 		findings = append(findings, unusable(ns, config)...)
 	}
 	switch {
 	case len(labelled) > 0:
 		slices.Sort(labelled)
 		findings = append(findings, finding(OK, "", "labelled: %s", some(labelled)))
+	case only != "" && leftOut: // and this is said
 	case only != "":
 		findings = append(findings, finding(Warn, only, "is not labelled: its pods are not injected").
 			With("kubectl label namespace %s %s=%s", only, api.LabelInject, api.InjectEnabled))
@@ -114,7 +116,7 @@ func unusable(ns *corev1.Namespace, config *webhook.Config) []Finding {
 	if out.Verdict == workload.Refuse {
 		lost = "its databases are refused"
 	}
-	return []Finding{finding(Fail, ns.Name, "%s: %s", out.Message, lost).With("correct the annotation of the namespace")}
+	return []Finding{finding(Fail, ns.Name, "%s: %s", out.Message, lost).With("correct %s of the namespace", keysIn(out.Message))}
 }
 
 // decide is the webhook's decision on a plain Cassandra pod of the namespace.

@@ -61,7 +61,11 @@ func TestNamespaces(t *testing.T) {
 		{"a bad value that nobody reads", []corev1.Namespace{namespace("a", nil, map[string]string{"stategraft.io/grpc-port": "http"})}, "",
 			[]string{"warn : no namespace is labelled"}},
 		{"one that is left out", []corev1.Namespace{namespace("kube-system", enabled(corev1.LabelMetadataName, "kube-system"), nil)}, "",
-			[]string{"warn kube-system: leaves it out", "ok : labelled: kube-system"}},
+			[]string{"warn kube-system: leaves it out", "warn : no namespace is labelled"}},
+		{"one that is left out, beside another", []corev1.Namespace{namespace("a", enabled(), nil), namespace("kube-system", enabled(corev1.LabelMetadataName, "kube-system"), nil)}, "",
+			[]string{"warn kube-system: leaves it out", "ok : labelled: a"}},
+		{"Stategraft's own, asked for", []corev1.Namespace{namespace("stategraft", enabled(corev1.LabelMetadataName, "stategraft"), nil)}, "stategraft",
+			[]string{"warn stategraft: leaves it out"}},
 	} {
 		expect(t, c.what, judgeNamespaces(c.all, c.only, selector, webhook.DefaultConfig()), c.want...)
 	}

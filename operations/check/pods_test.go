@@ -126,6 +126,13 @@ func TestReferences(t *testing.T) {
 	if keys := strings.Join(references(pod)[storage].keys, " "); keys != "credentials username password" {
 		t.Errorf("one Secret for two: %s", keys)
 	}
+	for kind, want := range map[string]int{"anna": 1, "cloudburst": 1, "cassandra": 2} { // only Cassandra is backed up
+		other := databasePod(t)
+		other.Labels["stategraft.io/injected"] = kind
+		if got := references(other); len(got) != want {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
 	u := found[ini]
 	u.pods = []string{"db-0", "db-1"}
 	expect(t, "missing", judgeReference(ini, u, false, nil), "fail ns/medusa: the ConfigMap is missing: Medusa does not start (db-0, db-1)")

@@ -23,7 +23,7 @@ var boundsNames = []string{"controller-secrets." + api.Group, "controller-pods."
 const probeBackup = "stategraft-check"
 
 func lookPolicy(ctx context.Context, c *Cluster) []Finding {
-	findings := c.policies(ctx)
+	findings := append(c.policies(ctx), c.unrestored(ctx)...)
 	tried, err := c.probe(ctx)
 	if err != nil || tried.outcome == foreign {
 		return findings // the item admission says so
@@ -71,7 +71,7 @@ func (c *Cluster) policies(ctx context.Context) []Finding {
 // judgeBounds judges a policy that bounds the controller; nil where there is none.
 func judgeBounds(name string, policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
 	const lost = "nothing keeps a controller that was taken over to its own Secrets and containers"
-	const again = "apply Stategraft's manifest again"
+	const again = applyAgain
 	denies := slices.ContainsFunc(bindings, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
 		return b.Spec.PolicyName == name && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
 	})
@@ -86,7 +86,7 @@ func judgeBounds(name string, policy *admissionregistrationv1.ValidatingAdmissio
 
 // judgePolicy judges the policy as it is written; nil where there is none.
 func judgePolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
-	const again = "apply Stategraft's manifest again"
+	const again = applyAgain
 	const lost = "while the webhook is down, a pod that asks for a restore starts without it"
 	if policy == nil {
 		return []Finding{finding(Fail, policyName, "there is no such ValidatingAdmissionPolicy: %s", lost).With(again)}
@@ -128,7 +128,7 @@ func judgeRestoring(p probe) []Finding {
 	switch p.outcome {
 	case failedOpen, answered:
 		return []Finding{finding(Fail, p.namespace, "a pod that asks for a restore comes back without it (dry run): its database would start empty, or with other data").
-			With("do not restore anything before this is settled; apply Stategraft's manifest again")}
+			With("do not restore anything before this is settled; " + applyAgain)}
 	case held:
 		return []Finding{finding(OK, p.namespace, "while the webhook is down a pod that asks for a restore is refused (dry run)")}
 	}

@@ -177,7 +177,7 @@ func judgeAdmission(p probe) []Finding {
 		return []Finding{finding(Skip, p.namespace, "cannot be tried: something that is not Stategraft refuses a Cassandra pod here: %s", p.text).
 			With("try another namespace with -n")}
 	}
-	return []Finding{finding(Fail, p.namespace, "a Cassandra pod comes back without sidecars (dry run): the API server does not get an answer from the webhook, and databases start without backup").
+	return []Finding{finding(Fail, p.namespace, "a Cassandra pod comes back without sidecars (dry run): the webhook was not called or did not answer, and databases start without backup").
 		With("look at components, webhook-configuration and certificate first; if these are well, the control plane does not reach the webhook's pods: " +
 			"a firewall before port 9443, a NetworkPolicy, a proxy")}
 }

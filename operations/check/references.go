@@ -13,6 +13,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // reference is an object that injected pods take files from. All are optional to
@@ -44,9 +45,10 @@ var readVolumes = map[string]use{
 // references are what the pod takes from where.
 func references(pod *corev1.Pod) map[reference]use {
 	found := map[reference]use{}
+	kind := workload.Kind(kindOf(pod))
 	for _, v := range pod.Spec.Volumes {
 		what, ours := readVolumes[v.Name]
-		if !ours {
+		if !ours || v.Name == patches.VolumeStorage && backupless(kind) {
 			continue
 		}
 		switch {
@@ -62,6 +64,12 @@ func references(pod *corev1.Pod) map[reference]use {
 		}
 	}
 	return found
+}
+
+// backupless tells of databases that have no backup yet: nothing is lost without
+// what it would be stored with.
+func backupless(kind workload.Kind) bool {
+	return kind == workload.KindAnna || kind == workload.KindCloudburst
 }
 
 func lookReferences(ctx context.Context, c *Cluster) []Finding {

@@ -28,7 +28,7 @@ func lookRegistration(ctx context.Context, c *Cluster) []Finding {
 func judgeRegistration(configs []admissionregistrationv1.MutatingWebhookConfiguration, own string) []Finding {
 	if len(configs) == 0 {
 		return []Finding{finding(Fail, "", "there is no MutatingWebhookConfiguration with the webhook %s: no pod is ever injected", webhookName).
-			With("apply Stategraft's manifest again")}
+			With(applyAgain)}
 	}
 	var findings []Finding
 	if len(configs) > 1 {
@@ -53,10 +53,11 @@ func judgeHook(name string, hook *admissionregistrationv1.MutatingWebhook, own s
 	say := func(status Status, remedy, format string, args ...any) {
 		findings = append(findings, finding(status, name, format, args...).With("%s", remedy))
 	}
-	const again = "apply Stategraft's manifest again"
+	again := registerAgain(name)
 	if !seesPods(hook.Rules) {
 		say(Fail, again, "is not called for the creation of pods")
 	}
+	findings = append(findings, judgeCalled(name, hook, own)...)
 	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
 	switch {
 	case err != nil:
@@ -72,8 +73,8 @@ func judgeHook(name string, hook *admissionregistrationv1.MutatingWebhook, own s
 		say(Warn, again, "has an objectSelector: pods without these labels go without backup, and nobody says so")
 	}
 	if p := hook.FailurePolicy; p == nil || *p != admissionregistrationv1.Ignore {
-		say(Warn, "set failurePolicy: Ignore; the restore policy holds back the pods that must not start without Stategraft",
-			"has failurePolicy Fail: while the webhook is down no pod of a labelled namespace starts")
+		say(Fail, "set failurePolicy: Ignore; the restore policy holds back the pods that must not start without Stategraft",
+			"has failurePolicy Fail: databases are to start without Stategraft, and while the webhook is down no pod of a labelled namespace starts")
 	}
 	if p := hook.ReinvocationPolicy; p == nil || *p != admissionregistrationv1.IfNeededReinvocationPolicy {
 		say(Warn, again, "has reinvocationPolicy Never: what a later webhook adds to a pod is not seen")

@@ -3,6 +3,7 @@ package check
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -29,7 +30,7 @@ func TestRegistration(t *testing.T) {
 		"warn : registered more than once (stategraft, old)")
 
 	fail, never, long := admissionregistrationv1.Fail, admissionregistrationv1.NeverReinvocationPolicy, int32(30)
-	cluster := admissionregistrationv1.ClusterScope
+	cluster, nope, one := admissionregistrationv1.ClusterScope, "/nope", int32(1)
 	for _, c := range []struct {
 		what   string
 		change func(*admissionregistrationv1.MutatingWebhook)
@@ -49,9 +50,27 @@ func TestRegistration(t *testing.T) {
 		}, []string{"fail stategraft: does not select"}},
 		{"every namespace", func(h *admissionregistrationv1.MutatingWebhook) { h.NamespaceSelector = &metav1.LabelSelector{} }, []string{"warn stategraft: every namespace"}},
 		{"itself, but for the condition", func(h *admissionregistrationv1.MutatingWebhook) { h.NamespaceSelector.MatchExpressions = nil }, nil},
+		{"another path", func(h *admissionregistrationv1.MutatingWebhook) { h.ClientConfig.Service.Path = &nope }, []string{`fail stategraft: calls path "/nope"`}},
+		{"no path", func(h *admissionregistrationv1.MutatingWebhook) { h.ClientConfig.Service.Path = nil }, []string{`fail stategraft: calls path ""`}},
+		{"another port", func(h *admissionregistrationv1.MutatingWebhook) { h.ClientConfig.Service.Port = &one }, []string{"fail stategraft: calls port 1 of the Service"}},
+		{"the port that is meant", func(h *admissionregistrationv1.MutatingWebhook) { h.ClientConfig.Service.Port = nil }, nil},
+		{"behind a URL", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.ClientConfig.Service, h.ClientConfig.URL = nil, &nope
+		}, nil},
+		{"another condition", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.MatchConditions = append(h.MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+		}, []string{"fail stategraft: not Stategraft's, never (false)"}},
+		{"a changed condition", func(h *admissionregistrationv1.MutatingWebhook) { h.MatchConditions[0].Expression = "false" },
+			[]string{"fail stategraft: another match condition not-a-mirror-pod than Stategraft's (false)"}},
+		{"a condition less", func(h *admissionregistrationv1.MutatingWebhook) { h.MatchConditions = h.MatchConditions[1:] },
+			[]string{"warn stategraft: lacks the match condition not-a-mirror-pod"}},
+		{"space", func(h *admissionregistrationv1.MutatingWebhook) {
+			h.MatchConditions[0].Expression = " " + strings.ReplaceAll(h.MatchConditions[0].Expression, "\n", " ")
+		}, nil},
 		{"itself", func(h *admissionregistrationv1.MutatingWebhook) {
 			h.NamespaceSelector.MatchExpressions, h.MatchConditions = nil, nil
-		}, []string{"warn stategraft: own namespace"}},
+		}, []string{"warn stategraft: lacks the match condition not-a-mirror-pod", "warn stategraft: lacks the match condition not-our-own-namespace",
+			"warn stategraft: own namespace"}},
 		{"no selector that can be read", func(h *admissionregistrationv1.MutatingWebhook) {
 			h.NamespaceSelector.MatchExpressions[0].Operator = "Near"
 		}, []string{"fail stategraft: cannot be read"}},
@@ -59,14 +78,29 @@ func TestRegistration(t *testing.T) {
 			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, []string{"warn stategraft: objectSelector"}},
 		{"objects, all", func(h *admissionregistrationv1.MutatingWebhook) { h.ObjectSelector = &metav1.LabelSelector{} }, nil},
-		{"Fail", func(h *admissionregistrationv1.MutatingWebhook) { h.FailurePolicy = &fail }, []string{"warn stategraft: failurePolicy Fail"}},
+		{"Fail", func(h *admissionregistrationv1.MutatingWebhook) { h.FailurePolicy = &fail }, []string{"fail stategraft: failurePolicy Fail"}},
 		{"Never", func(h *admissionregistrationv1.MutatingWebhook) { h.ReinvocationPolicy = &never }, []string{"warn stategraft: reinvocationPolicy"}},
 		{"slow", func(h *admissionregistrationv1.MutatingWebhook) { h.TimeoutSeconds = &long }, []string{"warn stategraft: more than 10 seconds"}},
 	} {
 		config := good.DeepCopy()
 		c.change(&config.Webhooks[0])
-		expect(t, c.what, judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{*config}, DefaultNamespace), c.want...)
+		got := judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{*config}, DefaultNamespace)
+		expect(t, c.what, got, c.want...)
+		for _, f := range got {
+			if strings.Contains(f.Message, "match condition") && !strings.HasPrefix(f.Remedy, "kubectl delete mutatingwebhookconfiguration stategraft, then") {
+				t.Errorf("%s: the remedy is %q", c.what, f.Remedy)
+			}
+		}
 	}
+
+	// A release in another namespace renders another condition.
+	elsewhere := good.DeepCopy()
+	hook := &elsewhere.Webhooks[0]
+	hook.MatchConditions[1].Expression = "request.namespace != 'backup'"
+	hook.NamespaceSelector.MatchExpressions[0].Values = []string{"backup"}
+	expect(t, "elsewhere", judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{*elsewhere}, "backup"))
+	expect(t, "the condition of another", judgeRegistration([]admissionregistrationv1.MutatingWebhookConfiguration{*elsewhere}, "sg"),
+		"fail stategraft: another match condition not-our-own-namespace", "warn stategraft: own namespace sg")
 }
 
 // What the manifest has of policies is what is looked for.
@@ -88,6 +122,18 @@ func TestBounds(t *testing.T) {
 	expect(t, "as deployed", judgeBounds(name, policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding}))
 	expect(t, "missing", judgeBounds(name, nil, nil), "warn "+name+": no such")
 	expect(t, "not bound", judgeBounds(name, policy, nil), "warn "+name+": no binding")
+}
+
+// What somebody changed by hand is not brought back without force.
+func TestAppliedAgain(t *testing.T) {
+	for what, got := range map[string][]Finding{
+		"policy": judgePolicy(nil, nil), "bounds": judgeBounds("x", nil, nil), "configuration": judgeConfiguration("ns/c", "k", nil).findings,
+		"certificates": judgeCertificates(true, nil), "registration": judgeRegistration(nil, DefaultNamespace), "restore": judgeRestoring(probe{outcome: failedOpen}),
+	} {
+		if len(got) != 1 || strings.Count(got[0].Remedy, "--force-conflicts") != 2 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
 }
 
 func TestPolicy(t *testing.T) {

@@ -143,6 +143,9 @@ func TestOnControlPlane(t *testing.T) {
 	step("no rights", noRights)
 	step("webhook stopped", stopped)
 	step("wrong CA", wrongCA)
+	step("a match condition", condition)
+	step("a restore that nobody saw", unseen)
+	step("no namespace", noNamespace)
 	step("no cluster", noCluster)
 	step("not installed", notInstalled)
 }

@@ -93,7 +93,7 @@ func readingRights(own, namespace string) []right {
 	}
 	for _, r := range []right{
 		{Verb: "create", Resource: "pods"}, // the dry run
-		{Verb: "list", Resource: "pods"}, {Verb: "list", Resource: "services"}, {Verb: "get", Resource: "configmaps"}, {Verb: "get", Resource: "secrets"},
+		{Verb: "get", Resource: "pods"}, {Verb: "list", Resource: "pods"}, {Verb: "list", Resource: "services"}, {Verb: "get", Resource: "configmaps"}, {Verb: "get", Resource: "secrets"},
 		{Verb: "list", Resource: "resourcequotas"}, {Verb: "list", Resource: "limitranges"}, {Verb: "list", Resource: "events"},
 		{Verb: "list", Group: "apps", Resource: "statefulsets"},
 	} {

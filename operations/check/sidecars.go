@@ -3,12 +3,15 @@ package check
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/coverage"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
@@ -70,8 +73,10 @@ func (k *cover) judge(pod *corev1.Pod) []Finding {
 	return judgeCoverage(pod.Namespace+"/"+pod.Name, coverage.Judge(in, k.since), k.unknown)
 }
 
-// ownFaults are the reasons that the pod's owner did not choose.
-var ownFaults = []string{coverage.ReasonWebhookWasDown, string(workload.ReasonHeldBack), string(workload.ReasonUnreadablePod), string(workload.ReasonInternalError)}
+// ownFaults are the reasons that the pod's owner did not choose: they want a
+// backup, and get none.
+var ownFaults = []string{coverage.ReasonWebhookWasDown, string(workload.ReasonHeldBack), string(workload.ReasonUnreadablePod), string(workload.ReasonInternalError),
+	string(workload.ReasonBadAnnotation)} // as on the namespace
 
 // judgeCoverage puts a judgement in words. What its owner can settle is a
 // warning; a database that ought to be backed up and is not through no fault of
@@ -88,13 +93,34 @@ func judgeCoverage(pod string, j coverage.Judgement, unknown bool) []Finding {
 	if slices.Contains(ownFaults, j.Reason) {
 		status = Fail
 	}
-	return []Finding{finding(status, pod, "has no sidecar (%s): %s", j.Reason, j.Message).With("%s", explained(j.Reason))}
+	return []Finding{finding(status, pod, "has no sidecar (%s): %s", j.Reason, j.Message).With("%s", explained(j))}
 }
 
 // explained says where a reason is.
-func explained(reason string) string {
+func explained(j coverage.Judgement) string {
+	reason := j.Reason
+	if reason == string(workload.ReasonBadAnnotation) {
+		return "correct " + keysIn(j.Message) + " of the pod's template or its namespace, and create the pod anew; docs/reasons.md explains " + reason
+	}
 	if reason == coverage.ReasonCreatedBefore || reason == coverage.ReasonWebhookWasDown {
 		return "kubectl rollout restart, or delete the pod; docs/check.md has more"
 	}
 	return "docs/reasons.md explains " + reason
+}
+
+// ourKey is a key of ours in a text.
+var ourKey = regexp.MustCompile(`\b` + regexp.QuoteMeta(api.Group) + `/[a-z-]+`)
+
+// keysIn names the annotations and labels that a message speaks of.
+func keysIn(message string) string {
+	var keys []string
+	for _, key := range ourKey.FindAllString(message, -1) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return "the annotation"
+	}
+	return strings.Join(keys, ", ")
 }

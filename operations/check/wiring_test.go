@@ -90,4 +90,9 @@ func TestLookGRPC(t *testing.T) {
 	expect(t, "off", look(t, "grpc-certificates", &config, labelledNamespace("ns"), pod), "ok : no pod takes one")
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "stategraft-grpc-tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: api.SecretGRPC}}})
 	expect(t, "missing", look(t, "grpc-certificates", &config, labelledNamespace("ns"), pod), "fail ns/stategraft-grpc: is missing")
+	config.Webhooks[0].ClientConfig.Service.Namespace = "backup"
+	got := look(t, "grpc-certificates", &config, labelledNamespace("ns"), pod)
+	if len(got) != 1 || !strings.Contains(got[0].Remedy, "kubectl -n backup logs deployment/stategraft-controller") {
+		t.Errorf("installed in backup: %+v", got)
+	}
 }

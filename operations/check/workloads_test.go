@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -71,10 +72,21 @@ func TestCoverage(t *testing.T) {
 		{coverage.ReasonWebhookWasDown, true, "warn ns/p: why cannot be told"},
 		{string(workload.ReasonHeldBack), true, "fail ns/p: has no sidecar (held-back): message"},
 		{string(workload.ReasonDataNotOnVolume), false, "warn ns/p: has no sidecar (data-not-on-volume): message"},
+		{string(workload.ReasonBadAnnotation), false, "fail ns/p: has no sidecar (bad-annotation): message"},
 		{string(workload.ReasonInternalError), false, "fail ns/p: has no sidecar (internal-error): message"},
 	} {
 		got := judgeCoverage("ns/p", coverage.Judgement{Without: true, Reason: c.reason, Message: "message"}, c.unknown)
 		expect(t, c.reason, got, c.want)
+	}
+	for message, key := range map[string]string{
+		"annotation stategraft.io/grpc-port: no number": "correct stategraft.io/grpc-port of",
+		"stategraft.io/a, stategraft.io/b-c":            "correct stategraft.io/a, stategraft.io/b-c of",
+		"something":                                     "correct the annotation of",
+	} {
+		got := judgeCoverage("ns/p", coverage.Judgement{Without: true, Reason: string(workload.ReasonBadAnnotation), Message: message}, false)
+		if !strings.HasPrefix(got[0].Remedy, key) {
+			t.Errorf("%s: %q", message, got[0].Remedy)
+		}
 	}
 	expect(t, "covered", judgeCoverage("ns/p", coverage.Judgement{}, false))
 }

@@ -38,6 +38,8 @@ import (
 // Options say by what pods are judged. They have to be what the webhook has, or
 // the reasons are not those of admission.
 type Options struct {
+	// Namespace is that of Stategraft, which is left alone whatever its label says.
+	Namespace string
 	// Config is the webhook's configuration; nil for the defaults.
 	Config func() *webhook.Config
 	// NativeSidecars tells whether the cluster has them; nil for yes.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/stategraft/stategraft/operations/scope"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -88,9 +89,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // no pod if it has gone, is about to, or nobody asks for its injection. wait is
 // how long it is too early to judge it.
 func (r *reconciler) look(ctx context.Context, key types.NamespacedName) (pod *metav1.PartialObjectMetadata, since Since, wait time.Duration, err error) {
-	namespace := metadata("Namespace")
-	if err := r.reader.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); err != nil {
-		return nil, since, 0, client.IgnoreNotFound(err)
+	namespace, err := r.labelled(ctx, key.Namespace)
+	if err != nil || namespace == nil {
+		return nil, since, 0, err
 	}
 	pod = metadata("Pod")
 	if err := r.reader.Get(ctx, key, pod); err != nil {
@@ -112,6 +113,19 @@ func (r *reconciler) look(ctx context.Context, key types.NamespacedName) (pod *m
 		wait = max(wait, absentAgain)
 	}
 	return pod, since, wait, nil
+}
+
+// labelled finds a namespace whose pods are to be injected in the cache, which
+// has those with the label; nil for another.
+func (r *reconciler) labelled(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	if scope.LeftOut(name, r.Options.Namespace) {
+		return nil, nil
+	}
+	namespace := metadata("Namespace")
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return namespace, nil
 }
 
 // read gets the whole pod from the API server; nothing if it has gone or is
@@ -149,7 +163,7 @@ func (r *reconciler) tell(ctx context.Context, pod *metav1.PartialObjectMetadata
 // ofPod asks for a pod of a labelled namespace, and for one that is known.
 func (r *reconciler) ofPod(ctx context.Context, pod *metav1.PartialObjectMetadata) []reconcile.Request {
 	key := client.ObjectKeyFromObject(pod)
-	if r.state.knows(key) || r.reader.Get(ctx, client.ObjectKey{Name: pod.Namespace}, metadata("Namespace")) == nil {
+	if namespace, err := r.labelled(ctx, pod.Namespace); err == nil && namespace != nil || r.state.knows(key) {
 		return []reconcile.Request{{NamespacedName: key}}
 	}
 	return nil
@@ -161,6 +175,9 @@ func (r *reconciler) ofNamespace(ctx context.Context, namespace *metav1.PartialO
 	var requests []reconcile.Request
 	for _, key := range r.state.in(namespace.Name) {
 		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	if scope.LeftOut(namespace.Name, r.Options.Namespace) {
+		return requests
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -157,6 +157,7 @@ func TestReconcile(t *testing.T) {
 		{"skipped", func(c *world) { c.add(t, novolume, "1", time.Hour) }, "data-not-on-volume", 0, false},
 		{"no database", func(c *world) { c.add(t, pods["nginx"], "1", time.Hour) }, "", 0, false},
 		{"not labelled", func(c *world) { c.add(t, plain, "1", time.Hour); delete(c.objects, "Namespace cassandra") }, "", 0, false},
+		{"our own namespace", func(c *world) { c.add(t, plain, "1", time.Hour); c.Options.Namespace = "cassandra" }, "", 0, false},
 		{"on its way out", func(c *world) {
 			c.add(t, plain, "1", time.Hour)
 			c.objects["Pod ring-0"].DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -257,10 +258,13 @@ func TestRequests(t *testing.T) {
 	}
 	c.state.put(types.NamespacedName{Namespace: "other", Name: "known-0"}, record{})
 	c.state.put(types.NamespacedName{Namespace: "cassandra", Name: "gone-0"}, record{})
+	c.object("Namespace", "kube-public", time.Hour)
 	for _, tc := range []struct {
 		got  []reconcile.Request
 		want string
 	}{
+		{c.ofPod(t.Context(), pod("kube-public", "x")), ""},
+		{c.ofNamespace(t.Context(), c.objects["Namespace kube-public"]), ""},
 		{c.ofPod(t.Context(), pod("cassandra", "ring-0")), "cassandra/ring-0"},
 		{c.ofPod(t.Context(), pod("other", "x")), ""},
 		{c.ofPod(t.Context(), pod("other", "known-0")), "other/known-0"},

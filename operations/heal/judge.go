@@ -46,6 +46,9 @@ type verdict struct {
 //	Healed, lately    | mark              | wait for the image        | –
 //	Healed, long ago  | mark              | give up                   | –
 //	NotHealed         | mark              | –                         | clear, once steady
+//	Refused           | –                 | –                         | clear, once steady
+//
+// A condition from a time to come is set anew: the clock was set back.
 //
 // A container that idles while the condition still has a cause was healed by
 // somebody who did not come to say so: that is noted.
@@ -69,7 +72,9 @@ func judge(pod *corev1.Pod, now time.Time, after time.Duration) verdict {
 	v.reason = reasonOf(v.troubles[0].cause)
 	counting, healed := condition != nil && isCause(condition.Reason), condition != nil && condition.Reason == api.DegradedHealed
 	switch {
-	case !counting && len(v.cures) > 0, condition == nil:
+	case condition != nil && condition.Reason == api.DegradedRefused: // so would it be again
+		return v
+	case !counting && len(v.cures) > 0, condition == nil, counting && condition.LastProbeTime.After(now.Add(after+time.Second)):
 		v.action, v.at = actMark, now.Add(after)
 		return v
 	case counting && allIdle(all, v.troubles): // we were interrupted

@@ -47,27 +47,42 @@ func (l ledger) encode() map[string]string {
 }
 
 // hold enters a workload that failed; since and until are set here. created is
-// when the pod was created that shows it: one from before the entry is the same
-// failure, seen on another replica, one from after it shows that it failed again,
-// which doubles the time. It answers whether the ledger was changed.
+// when the pod was created that shows it: one from before the webhook knew of the
+// entry is the same failure, seen on another replica, one from after it shows that
+// it failed again, which doubles the time. It answers whether the ledger was
+// changed.
 func (l ledger) hold(entry api.HeldBack, created, now time.Time) bool {
 	key := entry.Key()
 	entry.Since, entry.Until = now.UTC().Truncate(time.Second), now.UTC().Truncate(time.Second).Add(firstHold)
-	old, known := l[key]
-	if known && old.Active(now) && old.Trial == nil && !created.After(old.Since) {
-		merged := merge(old.Containers, entry.Containers)
-		if len(merged) == len(old.Containers) {
-			return false
+	old, remembered := l[key]
+	remembered = remembered && old.Trial == nil
+	if remembered && old.Active(now) {
+		if !created.After(old.Since.Add(known)) {
+			if covers(old, entry) {
+				return false
+			}
+			old.Containers = merge(old.Containers, entry.Containers)
+			l[key] = old
+			return true
 		}
-		old.Containers = merged
-		l[key] = old
-		return true
+		// Created while the webhook would have left ours out, if it knew them by the
+		// names that the pod has now: another webhook rewrites images. Then whatever
+		// it would inject counts.
+		if covers(old, entry) {
+			entry.Containers = nil
+		}
 	}
-	if known {
+	if remembered {
 		entry.Until = entry.Since.Add(min(2*old.Until.Sub(old.Since), longestHold))
 	}
 	l[key] = entry
 	return true
+}
+
+// covers tells whether all that failed now is held against pods already. An entry
+// without containers holds whatever would be injected against them.
+func covers(old, entry api.HeldBack) bool {
+	return len(old.Containers) == 0 || len(merge(old.Containers, entry.Containers)) == len(old.Containers)
 }
 
 // maxFailed bounds the containers of an entry: replicas of one workload may have

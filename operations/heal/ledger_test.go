@@ -44,6 +44,11 @@ func TestHold(t *testing.T) {
 			{20 * time.Hour, 19 * time.Hour, "a", true, 36 * time.Hour, "a"},
 			{40 * time.Hour, 39 * time.Hour, "a", true, 64 * time.Hour, "a"},
 			{70 * time.Hour, 69 * time.Hour, "a", true, 94 * time.Hour, "a"}}},
+		{"another replica, before the webhook knew", []step{
+			{3 * minute, 0, "a", true, 63 * minute, "a"}, {10 * minute, 3*minute + known, "a", false, 63 * minute, "a"}, {11 * minute, 3*minute + known, "b", true, 63 * minute, "a b"}}},
+		{"injected although it is held back", []step{
+			{3 * minute, 0, "a", true, 63 * minute, "a"}, {10 * minute, 7 * minute, "a", true, 130 * minute, ""},
+			{11 * minute, 8 * minute, "b", false, 130 * minute, ""}, {20 * minute, 17 * minute, "b", true, 260 * minute, ""}}},
 		{"over, seen on an old replica", []step{
 			{0, 0, "a", true, time.Hour, "a"}, {2 * time.Hour, 0, "a", true, 4 * time.Hour, "a"}}},
 	} {
@@ -70,14 +75,41 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// What ended before its time is remembered all the same: the next time is longer.
+func TestHoldAfterRelease(t *testing.T) {
+	l := ledger{}
+	l.hold(entryOf("x", api.CauseCrashLoop, "a"), start, start)
+	entry := l["db.statefulset.x"]
+	entry.Ended = start.Add(time.Minute)
+	l["db.statefulset.x"] = entry
+	l.hold(entryOf("x", api.CauseCrashLoop, "a"), start, start.Add(10*time.Minute))
+	if got := l["db.statefulset.x"]; !got.Ended.IsZero() || got.Until.Sub(got.Since) != 2*time.Hour || len(got.Containers) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An entry from before the clock was set back ends now, and the next one at its time.
+func TestHoldClockSetBack(t *testing.T) {
+	l := ledger{}
+	l.hold(entryOf("x", api.CauseImagePull, "a"), start, start.Add(365*24*time.Hour))
+	if entry := l["db.statefulset.x"]; entry.Active(start) {
+		t.Errorf("held back until %s", entry.Until)
+	}
+	l.hold(entryOf("x", api.CauseImagePull, "a"), start, start)
+	if entry := l["db.statefulset.x"]; !entry.Active(start) || entry.Active(start.Add(2*time.Hour)) {
+		t.Errorf("held back until %s", entry.Until)
+	}
+}
+
 // A trial gives way to what is certain.
 func TestHoldEndsTrial(t *testing.T) {
 	l := ledger{}
 	trial := entryOf("x", api.CauseRefused)
 	trial.Trial = &api.Trial{}
 	l.hold(trial, start, start)
-	if !l.hold(entryOf("x", api.CauseImagePull, "a"), start, start.Add(time.Minute)) || l["db.statefulset.x"].Cause != api.CauseImagePull || l["db.statefulset.x"].Trial != nil {
-		t.Errorf("%+v", l)
+	changed := l.hold(entryOf("x", api.CauseImagePull, "a"), start, start.Add(time.Minute))
+	if got := l["db.statefulset.x"]; !changed || got.Cause != api.CauseImagePull || got.Trial != nil || got.Until.Sub(got.Since) != firstHold {
+		t.Errorf("%+v", got)
 	}
 }
 

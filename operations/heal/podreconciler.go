@@ -113,10 +113,18 @@ func (r *podReconciler) heal(ctx context.Context, pod *corev1.Pod, v verdict) er
 	if err := r.hold(ctx, pod, r.entry(pod, lasting[0].cause, failed(lasting), describe(lasting))); err != nil && !notHeld(err) {
 		return err
 	}
-	if err := r.pods.patchImages(ctx, pod, v.cures); err != nil {
+	owner, _ := ownerOf(pod)
+	err = r.pods.patchImages(ctx, pod, v.cures)
+	if refusal := (*apierrors.StatusError)(nil); refusedForGood(err) && errors.As(err, &refusal) {
+		r.log.Error(err, "pod not healed", "namespace", pod.Namespace, "pod", pod.Name, "troubles", describe(lasting))
+		why := said("another image is refused", refusal.ErrStatus.Message)
+		r.tell.warn(referenceTo(pod), &owner, eventNotHealed,
+			"%s, and %s; delete the pod to have it created without Stategraft's containers", describe(lasting), why)
+		return r.pods.setCondition(ctx, pod, corev1.ConditionTrue, api.DegradedRefused, describe(lasting)+"; "+why)
+	}
+	if err != nil {
 		return err
 	}
-	owner, _ := ownerOf(pod)
 	for _, c := range v.cures {
 		healed.WithLabelValues(string(c.cause), c.Name).Inc()
 		r.log.Info("container healed", "namespace", pod.Namespace, "pod", pod.Name, "container", c.Name, "cause", c.cause, "image", c.Image, "idlesIn", c.image)
@@ -124,6 +132,12 @@ func (r *podReconciler) heal(ctx context.Context, pod *corev1.Pod, v verdict) er
 			"container %s kept the pod from being Ready (%s: %s); it idles in image %s now, so this pod has no backup until it is replaced", c.Name, c.cause, c.text, c.image)
 	}
 	return r.pods.setCondition(ctx, pod, corev1.ConditionTrue, api.DegradedHealed, "no backup: "+describe(lasting)+"; made harmless until the pod is replaced")
+}
+
+// refusedForGood tells whether a write fails whenever it is tried: a policy, another
+// webhook or the lack of a right is in the way.
+func refusedForGood(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // giveUp says once that a container fails and that nothing more can be done.
@@ -162,7 +176,11 @@ func (r *podReconciler) hold(ctx context.Context, pod *corev1.Pod, entry api.Hel
 		r.log.Info("a workload is not held back: "+errNeedsUs.Error(), "namespace", entry.Namespace, "kind", entry.Kind, "name", entry.Name, "cause", entry.Cause)
 		return errNeedsUs
 	}
-	news, err := r.store.hold(ctx, entry, pod.CreationTimestamp.Time)
+	created := pod.CreationTimestamp.Time
+	if pod.Annotations[api.AnnotationHeldBack] == api.HeldBackIgnore || annotations[api.AnnotationHeldBack] == api.HeldBackIgnore {
+		created = time.Time{} // injected all the same, so it does not show that the entry is not heeded
+	}
+	news, err := r.store.hold(ctx, entry, created)
 	if errors.Is(err, errFull) {
 		r.log.Error(err, "a workload is not held back", "namespace", entry.Namespace, "kind", entry.Kind, "name", entry.Name, "cause", entry.Cause)
 	}
@@ -182,7 +200,7 @@ func (r *podReconciler) hold(ctx context.Context, pod *corev1.Pod, entry api.Hel
 func (r *podReconciler) release(ctx context.Context, pod *corev1.Pod) error {
 	owner, _ := ownerOf(pod)
 	entry, ok, err := r.store.find(ctx, pod.Namespace, owner.Kind, owner.Name)
-	if err != nil || !ok || !pod.CreationTimestamp.After(entry.Since) {
+	if err != nil || !ok || !entry.Active(r.now()) || !pod.CreationTimestamp.After(entry.Since) {
 		return err
 	}
 	var live corev1.Pod

@@ -38,7 +38,7 @@ func randomPod(t *testing.T, r *rand.Rand, from []*corev1.Pod) *corev1.Pod {
 	}
 	readiness(pod)
 	if r.IntN(2) == 0 {
-		marked(pick(r, api.DegradedImagePull, api.DegradedCrashLoop, api.DegradedHealed, api.DegradedNotHealed), time.Duration(r.IntN(20))*time.Minute)(t, pod)
+		marked(pick(r, api.DegradedImagePull, api.DegradedCrashLoop, api.DegradedHealed, api.DegradedNotHealed, api.DegradedRefused), time.Duration(r.IntN(20))*time.Minute)(t, pod)
 	}
 	switch r.IntN(20) {
 	case 0:

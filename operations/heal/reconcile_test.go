@@ -286,8 +286,8 @@ func TestReconcileReleases(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.step(t, pod, time.Minute)
-			if _, held := w.held(t, pod); held == c.want {
-				t.Errorf("held back is %v", held)
+			if entry, known := w.held(t, pod); !known || entry.Active(w.now) == c.want {
+				t.Errorf("known is %v, held back until %s, ended at %s", known, entry.Until, entry.Ended)
 			}
 			if told := w.told(); (told == "StategraftReleased") != c.want {
 				t.Errorf("told %q", told)

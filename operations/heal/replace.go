@@ -59,6 +59,14 @@ func (r *podReconciler) replace(ctx context.Context, pod *corev1.Pod, entry api.
 		return reconcile.Result{}, nil // as it is wanted
 	}
 	owner, controlled := ownerOf(pod)
+	before, held, err := r.store.find(ctx, pod.Namespace, owner.Kind, owner.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if held && unheeded(before, pod.CreationTimestamp.Time) { // the next would be injected again
+		r.log.Info("a pod is not replaced: it was injected although its workload was held back", "namespace", pod.Namespace, "pod", pod.Name, "cause", entry.Cause)
+		return reconcile.Result{RequeueAfter: longestPlacing}, nil
+	}
 	if err := r.hold(ctx, pod, entry); err != nil {
 		if notHeld(err) { // the next would be injected again
 			return reconcile.Result{RequeueAfter: longestPlacing}, nil
@@ -75,4 +83,11 @@ func (r *podReconciler) replace(ctx context.Context, pod *corev1.Pod, entry api.
 	r.log.Info("pod replaced", "namespace", pod.Namespace, "pod", pod.Name, "cause", entry.Cause, "message", entry.Message)
 	r.tell.warn(referenceTo(pod), &owner, eventReplaced, "deleted before it ever ran, to be created without Stategraft's containers: %s", entry.Message)
 	return reconcile.Result{}, nil
+}
+
+// unheeded tells whether a pod that is injected was created while its workload was
+// held back, whatever would be injected: the webhook does not heed the entry, as
+// where its configuration says so for all pods.
+func unheeded(entry api.HeldBack, created time.Time) bool {
+	return len(entry.Containers) == 0 && entry.Trial == nil && created.After(entry.Since.Add(known)) && entry.Active(created)
 }

@@ -66,8 +66,8 @@ func TestRigImageMissing(t *testing.T) {
 		t.Error("the image is another, and the pod is not injected")
 	}
 	await(ctx, t, "the workload to be released", func() (bool, error) {
-		_, ok := entry(ctx, t, namespace, "db")
-		return !ok, nil
+		held, ok := entry(ctx, t, namespace, "db")
+		return ok && !held.Active(time.Now()), nil
 	})
 	awaitEvent(ctx, t, namespace, "StatefulSet", "db", eventReleased)
 	unwritten(ctx, t, set)

@@ -132,9 +132,8 @@ func (r *setReconciler) try(ctx context.Context, set *appsv1.StatefulSet, entry 
 	about := corev1.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: set.Namespace, Name: set.Name, UID: set.UID}
 	switch judgeTrial(entry, c, r.now()) {
 	case itWasUs:
-		entry.Trial = nil
-		if err := r.store.put(ctx, entry); err != nil {
-			return reconcile.Result{}, err
+		if done, err := r.store.confirm(ctx, entry); err != nil || !done {
+			return r.again(time.Time{}), err
 		}
 		healed.WithLabelValues(string(entry.Cause), "").Inc()
 		r.log.Info("workload held back: its pods are created without us", "namespace", set.Namespace, "name", set.Name, "message", entry.Message)
@@ -142,8 +141,8 @@ func (r *setReconciler) try(ctx context.Context, set *appsv1.StatefulSet, entry 
 			entry.Message, api.AnnotationHeldBack, api.HeldBackIgnore)
 		return r.again(time.Time{}), nil
 	case notUs:
-		if _, err := r.store.release(ctx, entry); err != nil {
-			return reconcile.Result{}, err
+		if done, err := r.store.release(ctx, entry); err != nil || !done {
+			return r.again(time.Time{}), err
 		}
 		w := r.remember(set)
 		w.wait = min(max(2*w.wait, firstHold), longestHold)

@@ -79,22 +79,43 @@ func (s *store) hold(ctx context.Context, entry api.HeldBack, created time.Time)
 	return news && err == nil, err
 }
 
-// release takes a workload out and answers whether it was in.
-func (s *store) release(ctx context.Context, entry api.HeldBack) (was bool, err error) {
+// release ends the holding back of a workload, if the entry is still the one that
+// was found, and answers whether it did. The entry is remembered, unless it is a
+// trial: that has shown nothing of us.
+func (s *store) release(ctx context.Context, found api.HeldBack) (done bool, err error) {
 	err = s.change(ctx, func(l ledger) bool {
-		_, was = l[entry.Key()]
-		delete(l, entry.Key())
-		return was
+		key := found.Key()
+		entry, in := l[key]
+		switch done = in && same(entry, found) && entry.Ended.IsZero(); {
+		case !done:
+		case entry.Trial != nil:
+			delete(l, key)
+		default:
+			entry.Ended = s.now().UTC().Truncate(time.Second)
+			l[key] = entry
+		}
+		return done
 	})
-	return was && err == nil, err
+	return done && err == nil, err
 }
 
-// put writes an entry as it is.
-func (s *store) put(ctx context.Context, entry api.HeldBack) error {
-	return s.change(ctx, func(l ledger) bool {
-		l[entry.Key()] = entry
-		return true
+// confirm ends a trial that showed that it was us, if the entry is still the one
+// that was found, and answers whether it did. Somebody may have taken it out.
+func (s *store) confirm(ctx context.Context, found api.HeldBack) (done bool, err error) {
+	err = s.change(ctx, func(l ledger) bool {
+		entry, in := l[found.Key()]
+		if done = in && same(entry, found) && entry.Trial != nil; done {
+			entry.Trial = nil
+			l[found.Key()] = entry
+		}
+		return done
 	})
+	return done && err == nil, err
+}
+
+// same tells whether two entries of a workload were made by the same failure.
+func same(a, b api.HeldBack) bool {
+	return a.Since.Equal(b.Since) && (a.Trial == nil) == (b.Trial == nil)
 }
 
 // attempts bounds the writes that meet one of somebody else's.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,18 +87,101 @@ func TestStore(t *testing.T) {
 	if _, ok, err := other.find(ctx, "db", "StatefulSet", "x"); !ok || err != nil {
 		t.Errorf("another leader: %v (%v)", ok, err)
 	}
-	was, err := s.release(ctx, entryOf("x", api.CauseImagePull))
+	found, _, err := s.find(ctx, "db", "StatefulSet", "x")
+	step("find", err)
+	was, err := s.release(ctx, found)
 	step("release", err)
-	not, err := s.release(ctx, entryOf("x", api.CauseImagePull))
+	not, err := s.release(ctx, found)
 	step("release again", err)
 	if !was || not || *writes != 3 {
 		t.Errorf("was held %v, then %v, %d writes", was, not, *writes)
+	}
+	ended, ok, err := s.find(ctx, "db", "StatefulSet", "x")
+	step("find what ended", err)
+	if !ok || ended.Active(start) || configMap(t, c).Data["db.statefulset.x"] != ended.Encode() {
+		t.Errorf("remembered %v, active %v", ok, ended.Active(start))
+	}
+	var counted dto.Metric
+	step("count", heldBack.WithLabelValues(string(api.CauseImagePull)).Write(&counted))
+	if n := counted.GetGauge().GetValue(); n != 0 {
+		t.Errorf("%v workloads are counted as held back for what ended", n)
 	}
 	// People may take out what they like.
 	step("delete", c.Delete(ctx, configMap(t, c)))
 	step("refresh", s.change(ctx, func(ledger) bool { return false }))
 	if _, ok, _ := s.find(ctx, "db", "StatefulSet", "y"); ok {
 		t.Error("held after the ConfigMap went")
+	}
+}
+
+// What was found may be another by the time that it is written: taken out by
+// people, or entered anew by another worker. Then it is left as it is.
+func TestStoreStale(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		trial bool
+		write func(*store, context.Context, api.HeldBack) (bool, error)
+	}{
+		{"release", false, (*store).release},
+		{"release of a trial", true, (*store).release},
+		{"confirm", true, (*store).confirm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, client, _ := fakeStore(nil)
+			entry := entryOf("x", api.CauseRefused)
+			if c.trial {
+				entry.Trial = &api.Trial{}
+			}
+			found := func() api.HeldBack {
+				t.Helper()
+				if _, err := s.hold(t.Context(), entry, start); err != nil {
+					t.Fatal(err)
+				}
+				found, _, _ := s.find(t.Context(), "db", "StatefulSet", "x")
+				return found
+			}
+			unchanged := func(found api.HeldBack, what string, want string) {
+				t.Helper()
+				done, err := c.write(s, t.Context(), found)
+				if now := configMap(t, client).Data["db.statefulset.x"]; done || err != nil || now != want {
+					t.Errorf("%s: done %v (%v), now %s", what, done, err, now)
+				}
+			}
+			stale := found()
+			config := configMap(t, client)
+			config.Data = nil
+			if err := client.Update(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			unchanged(stale, "taken out", "")
+
+			stale = found()
+			s.now = func() time.Time { return start.Add(time.Minute) }
+			if _, err := s.hold(t.Context(), entryOf("x", api.CauseImagePull, "b"), start.Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			unchanged(stale, "entered anew", configMap(t, client).Data["db.statefulset.x"])
+		})
+	}
+}
+
+// A trial that showed that it was us goes on as a holding back; one that showed
+// nothing of us is not remembered.
+func TestStoreTrial(t *testing.T) {
+	for confirmed, write := range map[bool]func(*store, context.Context, api.HeldBack) (bool, error){true: (*store).confirm, false: (*store).release} {
+		s, _, _ := fakeStore(nil)
+		entry := entryOf("x", api.CauseRefused)
+		entry.Trial = &api.Trial{}
+		if _, err := s.hold(t.Context(), entry, start); err != nil {
+			t.Fatal(err)
+		}
+		found, _, _ := s.find(t.Context(), "db", "StatefulSet", "x")
+		if done, err := write(s, t.Context(), found); !done || err != nil {
+			t.Errorf("confirmed %v: done %v (%v)", confirmed, done, err)
+		}
+		if now, ok, _ := s.find(t.Context(), "db", "StatefulSet", "x"); ok != confirmed || now.Trial != nil || now.Active(start) != confirmed {
+			t.Errorf("confirmed %v: known %v, %+v", confirmed, ok, now)
+		}
 	}
 }
 

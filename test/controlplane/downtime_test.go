@@ -55,8 +55,10 @@ func TestWebhookDown(t *testing.T) {
 			t.Errorf("%q is not in the refusal: %v", part, err)
 		}
 	}
-	// Outside of labelled namespaces the annotation means nothing.
-	mustCreate(ctx, t, plainIn, asking)
+	// Where the label is missing it is held too, and told so.
+	if _, _, err := create(ctx, t, plainIn, asking); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "label the namespace") {
+		t.Errorf("not labelled: %v", err)
+	}
 
 	set := statefulSet(typedPod(t, path), "ring", 1)
 	set.Spec.Template.Annotations = map[string]string{api.AnnotationRestore: backup}
