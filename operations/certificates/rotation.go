@@ -115,7 +115,7 @@ func (r *rotation) write(ctx context.Context, seen seen, next certs.State) error
 	if _, err := writeSecret(ctx, r.writer, r.key(SecretAuthority), seen.authority, installed, data); err != nil {
 		return err
 	}
-	_, unpublished := publish(ctx, r.writer, r.options, seen.configuration, next.Bundle())
+	_, unpublished := publish(ctx, r.writer, r.options, seen.configuration, next.CABundle())
 	if unpublished != nil && !next.TrustedBy(seen.observed) {
 		return unpublished
 	}

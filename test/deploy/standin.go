@@ -55,7 +55,7 @@ func (e *Env) CertManager(ctx context.Context) (*StandIn, error) {
 			if err := s.fill(ctx); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(e.log, "stand-in:", err)
 			}
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 	}()
 	return s, nil
