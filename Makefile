@@ -63,6 +63,7 @@ check: ## gofmt, go vet, and that go.mod is tidy
 .PHONY: lint
 lint: check ## check, and staticcheck
 	$(GO) run $(STATICCHECK) ./...
+	cd test/alerts && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: vuln
 vuln: ## known vulnerabilities; asks the Go vulnerability database

@@ -18,7 +18,7 @@ import (
 func LabelledSince(namespace metav1.Object) time.Time {
 	var since time.Time
 	for _, entry := range namespace.GetManagedFields() {
-		if entry.FieldsV1 == nil || entry.Time == nil || entry.Subresource != "" || !ownsLabel(entry.FieldsV1.Raw) {
+		if entry.FieldsV1 == nil || entry.Time == nil || entry.Subresource != "" || !ownsLabel(entry.FieldsV1.GetRawBytes()) {
 			continue
 		}
 		if since.IsZero() || entry.Time.Time.Before(since) {

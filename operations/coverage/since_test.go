@@ -11,7 +11,7 @@ func TestLabelledSince(t *testing.T) {
 	const label = `{"f:metadata":{"f:labels":{".":{},"f:stategraft.io/inject":{}}}}`
 	at := func(hours int) *metav1.Time { return &metav1.Time{Time: created.Add(time.Duration(hours) * time.Hour)} }
 	entry := func(hours int, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Time: at(hours), FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Time: at(hours), FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	status := entry(1, label)
 	status.Subresource = "status"
@@ -26,7 +26,7 @@ func TestLabelledSince(t *testing.T) {
 		{"annotation of the name", []metav1.ManagedFieldsEntry{entry(3, `{"f:metadata":{"f:annotations":{"f:stategraft.io/inject":{}}}}`)}, created},
 		{"another key", []metav1.ManagedFieldsEntry{entry(3, `{"f:metadata":{"f:labels":{"f:stategraft.io/injected":{}}}}`)}, created},
 		{"of a subresource", []metav1.ManagedFieldsEntry{status}, created},
-		{"without a time", []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(label)}}}, created},
+		{"without a time", []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(label)}}, created},
 		{"no fields", []metav1.ManagedFieldsEntry{{Time: at(3)}, entry(3, `[]`), entry(4, ``)}, created},
 	} {
 		namespace := &metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: created}, ManagedFields: c.entries}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -45,7 +45,7 @@ func checkNames(t *testing.T, where, expr string, known map[string][]string) (us
 		return nil
 	}
 	check := func(name string, has []string, label string) {
-		if label != labels.MetricName && label != "le" && !slices.Contains(has, label) && !slices.Contains(targetLabels, label) {
+		if label != model.MetricNameLabel && label != "le" && !slices.Contains(has, label) && !slices.Contains(targetLabels, label) {
 			t.Errorf("%s: %s has no label %s", where, name, label)
 		}
 	}
