@@ -122,12 +122,22 @@ func (e *Env) Stop(ctx context.Context) error {
 	return errors.Join(append(left, os.RemoveAll(e.dir))...)
 }
 
+// InstallShortLived installs it with certificates that last a minute, which the
+// chart's schema allows nobody else.
+func (e *Env) InstallShortLived(ctx context.Context, values ...string) error {
+	return e.install(ctx, []string{"--skip-schema-validation"}, values)
+}
+
 // Install installs the chart, or upgrades it, with values as helm's --set takes
 // them, and waits until all of it is ready.
 func (e *Env) Install(ctx context.Context, values ...string) error {
+	return e.install(ctx, nil, values)
+}
+
+func (e *Env) install(ctx context.Context, flags, values []string) error {
 	args := []string{"upgrade", "--install", Release, filepath.Join(e.Root, "deploy", "chart"), "--namespace", Home, "--create-namespace",
-		"--wait", "--timeout", "3m",
-		"--skip-schema-validation"} // certificates that last a minute are of use to nobody else
+		"--wait", "--timeout", "3m"}
+	args = append(args, flags...)
 	repository, tag, _ := strings.Cut(images.Server, ":")
 	for _, value := range append([]string{"image.repository=" + repository, "image.tag=" + tag,
 		"config.annotations.agent-image=" + images.Agent, "config.annotations.medusa-image=" + images.Agent}, values...) {
@@ -165,7 +175,7 @@ func (e *Env) run(ctx context.Context, program string, args ...string) (string, 
 }
 
 // Namespace makes a namespace that is injected, with annotations, and waits
-// until the API server calls the webhook for it.
+// until pods can be made in it.
 func (e *Env) Namespace(ctx context.Context, name string, annotations map[string]string) error {
 	_, err := e.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}, Annotations: annotations}}, metav1.CreateOptions{})

@@ -43,7 +43,7 @@ func under(t *testing.T, values []string, rotate func(*StandIn, context.Context)
 		step("cert-manager's stand-in", err)
 	}
 	// The API server and all else share two cores with the webhook here.
-	step("installed", e.Install(ctx, append(values, "webhook.resources.requests.cpu=500m")...))
+	step("installed", e.InstallShortLived(ctx, append(values, "webhook.resources.requests.cpu=500m")...))
 	step("namespace", e.Namespace(ctx, "load", nil))
 	step("injected", e.awaitInjection(ctx, "load"))
 	before, err := e.AdmissionTimes(ctx)
