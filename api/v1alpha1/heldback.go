@@ -59,6 +59,8 @@ const (
 var Causes = []Cause{CauseImagePull, CauseCrashLoop, CauseOutOfMemory, CauseUnschedulable, CauseRefused}
 
 // HeldBack is a workload whose pods are admitted without injection for now.
+//
+// +kubebuilder:object:generate=false
 type HeldBack struct {
 	// Namespace, Kind and Name are those of the pods' controlling owner, or of
 	// the pod itself where it has none (Kind "Pod").
@@ -83,6 +85,8 @@ type HeldBack struct {
 }
 
 // HeldContainer is an injected container that failed.
+//
+// +kubebuilder:object:generate=false
 type HeldContainer struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
@@ -91,6 +95,8 @@ type HeldContainer struct {
 }
 
 // Trial is where a trial began.
+//
+// +kubebuilder:object:generate=false
 type Trial struct {
 	Created int32 `json:"created"` // pods that there were
 }

@@ -1,0 +1,314 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Restore asks for the data of pods to be replaced by those of a backup, once. It
+// outlives the pods, the nodes and the controller: what was asked for happens, and
+// the database of a pod named in status.pending does not start before it has.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName=sgr,categories=stategraft
+// +kubebuilder:printcolumn:name="Backup",type=string,JSONPath=`.status.backup`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.progress.pods`
+// +kubebuilder:printcolumn:name="Data",type=string,JSONPath=`.status.progress.data`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+type Restore struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RestoreSpec   `json:"spec"`
+	Status RestoreStatus `json:"status,omitempty"`
+}
+
+// RestoreList is a list of Restores.
+//
+// +kubebuilder:object:root=true
+type RestoreList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Restore `json:"items"`
+}
+
+// BackupLatest stands for the newest complete backup in RestoreSpec.Backup and in
+// the annotation on a live pod.
+const BackupLatest = "latest"
+
+// RestoreMode says whose backup is restored.
+//
+// +kubebuilder:validation:Enum=InPlace;Remote
+type RestoreMode string
+
+// The modes. In place, a node gets its own data back, with its tokens and its host
+// id. Remote, it gets the data and the tokens of a node of another cluster or
+// namespace, and stays itself otherwise.
+const (
+	InPlace RestoreMode = "InPlace"
+	Remote  RestoreMode = "Remote"
+)
+
+// WhenNoBackup says what becomes of a pod of which the backup has nothing.
+//
+// +kubebuilder:validation:Enum=Fail;Empty
+type WhenNoBackup string
+
+// Fail refuses the whole Restore; Empty lets the pod start without data, to join
+// as a new node.
+const (
+	NoBackupFail  WhenNoBackup = "Fail"
+	NoBackupEmpty WhenNoBackup = "Empty"
+)
+
+// KeepPrevious says whether the data that are replaced stay on the volume for a
+// while, to go back to.
+//
+// +kubebuilder:validation:Enum=Always;IfRoom;Never
+type KeepPrevious string
+
+// Always refuses a restore that could not be undone.
+const (
+	KeepAlways KeepPrevious = "Always"
+	KeepIfRoom KeepPrevious = "IfRoom"
+	KeepNever  KeepPrevious = "Never"
+)
+
+// RestoreSpec is what is asked for. Once it is accepted only suspend and cancel can
+// be changed.
+type RestoreSpec struct {
+	// Backup is the name of a backup, or "latest", or a time as in RFC 3339 (then it
+	// is the newest complete backup not after it).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Backup string `json:"backup,omitempty"`
+
+	// Undo is the name of an earlier Restore whose pods are to go back to the data
+	// that they had before it. Instead of backup.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Undo string `json:"undo,omitempty"`
+
+	// Pods are those to restore. With undo it may be left out: those of the earlier
+	// Restore.
+	// +optional
+	Pods RestorePods `json:"pods,omitempty,omitzero"`
+
+	// Mode is InPlace or Remote.
+	// +optional
+	// +kubebuilder:default=InPlace
+	Mode RestoreMode `json:"mode,omitempty"`
+
+	// Source says where the backup is from, where that is not the pods themselves.
+	// +optional
+	Source *RestoreSource `json:"source,omitempty"`
+
+	// WhenNoBackup says what becomes of a pod of which the backup has nothing.
+	// +optional
+	// +kubebuilder:default=Fail
+	WhenNoBackup WhenNoBackup `json:"whenNoBackup,omitempty"`
+
+	// KeepPrevious says whether the replaced data stay on the volume for a while, so
+	// that the restore can be undone.
+	// +optional
+	// +kubebuilder:default=IfRoom
+	KeepPrevious KeepPrevious `json:"keepPrevious,omitempty"`
+
+	// Parallel is how many pods are restored at a time; 0 for all.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Parallel int32 `json:"parallel,omitempty"`
+
+	// Deadline is how long all may take from its acceptance, such as 6h. What is not
+	// restored then stays stopped until the Restore is cancelled or deleted.
+	// +optional
+	// +kubebuilder:default="24h"
+	Deadline *metav1.Duration `json:"deadline,omitempty"`
+
+	// DryRun has the plan written to the status, and nothing done.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+
+	// Suspend begins nothing further: what runs is let finish.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// Cancel ends the Restore for good, and lets the databases start with what is on
+	// their volumes.
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
+}
+
+// RestorePods names pods or selects them by their labels.
+type RestorePods struct {
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	Names []string `json:"names,omitempty"`
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// RestoreSource is where a backup is from.
+type RestoreSource struct {
+	// Prefix is [storage] prefix of the medusa.ini that the backup was made with; left
+	// out for the pods' own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[^/]*$`
+	Prefix *string `json:"prefix,omitempty"`
+	// Cluster is the namespace and the cluster's name of the source, where its prefix
+	// is the one that the agent gives by itself: namespace-cluster. Instead of prefix.
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+	// Nodes names, for each pod, the node of the backup that it gets. Left out it is
+	// the pod's own name in place, and computed from the racks in mode Remote.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
+	Nodes map[string]string `json:"nodes,omitempty"`
+}
+
+// RestorePhase is how far a Restore is, in a word.
+type RestorePhase string
+
+// The phases. The last four are final.
+const (
+	RestoreWaiting   RestorePhase = "Waiting"   // for another restore or backup, a budget, a sidecar; or suspended
+	RestoreChecking  RestorePhase = "Checking"  // nothing is touched yet
+	RestoreStopping  RestorePhase = "Stopping"  // pods are being deleted
+	RestoreRestoring RestorePhase = "Restoring" // pods come back and restore
+	RestoreCompleted RestorePhase = "Completed"
+	RestoreFailed    RestorePhase = "Failed"
+	RestoreCancelled RestorePhase = "Cancelled"
+	RestorePlanned   RestorePhase = "Planned" // of a dry run
+)
+
+// Final tells whether nothing further happens.
+func (p RestorePhase) Final() bool {
+	switch p {
+	case RestoreCompleted, RestoreFailed, RestoreCancelled, RestorePlanned:
+		return true
+	}
+	return false
+}
+
+// The conditions of a Restore.
+const (
+	ConditionAccepted   = "Accepted"   // the pods are settled, the spec holds from now on
+	ConditionPrechecked = "Prechecked" // nothing speaks against it
+	ConditionStopping   = "Stopping"
+	ConditionRestoring  = "Restoring"
+	ConditionCompleted  = "Completed"
+	ConditionFailed     = "Failed"
+)
+
+// PodPhase is how far a Restore is with one pod.
+type PodPhase string
+
+// The phases of a pod.
+const (
+	PodPlanned   PodPhase = "Planned"   // not touched yet
+	PodStopping  PodPhase = "Stopping"  // deleted, or about to be
+	PodWaiting   PodPhase = "Waiting"   // has come back, and waits for the others or its turn
+	PodRestoring PodPhase = "Restoring" // its restore container runs, or tries again
+	PodJoining   PodPhase = "Joining"   // restored in mode Remote, not Ready yet
+	PodRestored  PodPhase = "Restored"
+)
+
+// PodAction is what is done to a pod's volume.
+type PodAction string
+
+// The actions, as the restore container knows them (STATEGRAFT_RESTORE_ACTION).
+const (
+	ActionRestore PodAction = "restore"
+	ActionEmpty   PodAction = "empty"
+	ActionUndo    PodAction = "undo"
+)
+
+// RestoreStatus is how far a Restore is.
+type RestoreStatus struct {
+	// ObservedGeneration is the generation of the spec that the status is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ID is what the volumes remember of this Restore: its name and a hash of what it
+	// asks for. A volume that has it is not restored again, though the object be
+	// deleted and applied anew.
+	ID    string       `json:"id,omitempty"`
+	Phase RestorePhase `json:"phase,omitempty"`
+	// Message says what happens, or what is waited for, or what went wrong and what to
+	// do, in a sentence.
+	Message string `json:"message,omitempty"`
+	// Backup is the name that was found for the backup asked for.
+	Backup string `json:"backup,omitempty"`
+	// Prefix is the prefix of the storage that the backup is below, where it is not the
+	// pods' own.
+	Prefix string `json:"prefix,omitempty"`
+	// UndoID is the ID of the Restore that is undone.
+	UndoID string `json:"undoID,omitempty"`
+	// BackupFinished is when that backup was made: what was written since is lost.
+	BackupFinished *metav1.Time    `json:"backupFinished,omitempty"`
+	Progress       RestoreProgress `json:"progress,omitempty,omitzero"`
+	Started        *metav1.Time    `json:"started,omitempty"` // accepted
+	Finished       *metav1.Time    `json:"finished,omitempty"`
+
+	// Pending are the pods that must not start before they are restored. The policy
+	// restore-pending.stategraft.io and the webhook go by it.
+	// +optional
+	// +listType=set
+	Pending []string `json:"pending,omitempty"`
+	// Probe is the name of a pod that is never made: that the API server refuses it
+	// shows that it knows Pending.
+	Probe string `json:"probe,omitempty"`
+
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pods []PodRestore `json:"pods,omitempty"`
+
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RestoreProgress is for the columns of kubectl get.
+type RestoreProgress struct {
+	Pods string `json:"pods,omitempty"` // restored of all, as 1/3
+	Data string `json:"data,omitempty"` // bytes of all, as 45%
+}
+
+// PodRestore is how far it is with one pod.
+type PodRestore struct {
+	Name   string    `json:"name"`
+	Phase  PodPhase  `json:"phase"`
+	Action PodAction `json:"action,omitempty"`
+	// Node is the node of the backup whose data the pod gets.
+	Node       string       `json:"node,omitempty"`
+	Bytes      int64        `json:"bytes,omitempty"`
+	BytesTotal int64        `json:"bytesTotal,omitempty"`
+	Started    *metav1.Time `json:"started,omitempty"`
+	Finished   *metav1.Time `json:"finished,omitempty"`
+	// Failures is how often the restore container has failed.
+	Failures int32 `json:"failures,omitempty"`
+	// Previous says that the data from before are kept on the volume.
+	Previous bool `json:"previous,omitempty"`
+	// Tokens are those that the node joins with, in mode Remote.
+	// +optional
+	// +listType=atomic
+	Tokens  []string `json:"tokens,omitempty"`
+	Message string   `json:"message,omitempty"`
+}
+
+// Pod finds a pod of the Restore.
+func (s *RestoreStatus) Pod(name string) *PodRestore {
+	for i := range s.Pods {
+		if s.Pods[i].Name == name {
+			return &s.Pods[i]
+		}
+	}
+	return nil
+}
