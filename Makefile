@@ -17,6 +17,11 @@ RACE ?= $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && echo -race)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
+# Writes code and CustomResourceDefinitions of the types in api. Of the modules that
+# are cached first, so that nothing is asked for where it has run before.
+CONTROLLER_GEN = GOPROXY="file://$$($(GO) env GOMODCACHE)/cache/download,$$($(GO) env GOPROXY)" \
+	$(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd paths=./api/v1alpha1
+
 BENCHTIME ?= 1s
 BENCHCOUNT ?= 5
 FUZZTIME ?= 30s
@@ -53,12 +58,25 @@ unit: ## the tests that start nothing, in seconds
 	cd test/alerts && $(GO) test ./...
 
 .PHONY: check
-check: ## gofmt, go vet, and that go.mod is tidy
+check: check-generated ## gofmt, go vet, and that go.mod is tidy and nothing generated stale
 	@unformatted=$$($(GOFMT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	cd test/alerts && $(GO) vet ./... && $(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## write what is generated from the types in api
+	$(CONTROLLER_GEN) output:object:dir=api/v1alpha1 output:crd:dir=deploy/chart/files/crds
+
+.PHONY: check-generated
+check-generated: ## that it is what the types give
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	$(CONTROLLER_GEN) output:object:dir="$$dir" output:crd:dir="$$dir" && \
+	for file in api/v1alpha1/zz_generated.deepcopy.go deploy/chart/files/crds/*.yaml; do \
+		cmp -s "$$file" "$$dir/$$(basename "$$file")" || stale="$$stale $$file"; rm -f "$$dir/$$(basename "$$file")"; \
+	done && for file in $$(ls "$$dir"); do stale="$$stale $$file"; done; \
+	if [ -n "$$stale" ]; then echo "stale; run make generate:$$stale"; exit 1; fi
 
 .PHONY: lint
 lint: check ## check, and staticcheck

@@ -6,11 +6,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/deploy"
+	"github.com/stategraft/stategraft/test/cluster"
 )
 
 // answer is what becomes of a request.
@@ -84,6 +88,14 @@ func TestRightsOnServer(t *testing.T) {
 		"delete":                           {deletePod(controller, db, "plain"), granted},
 		"delete elsewhere":                 {deletePod(controller, other, "plain"), byPolicy},
 		"delete elsewhere what is ours":    {deletePod(controller, other, "injected"), granted},
+		"a Restore":                        {makeRestoreAs(cp, "stategraft-controller", db), granted},
+		"a Restore anywhere":               {makeRestoreAs(cp, "stategraft-controller", bare), granted},
+		"webhook: a Restore":               {makeRestoreAs(cp, "stategraft-webhook", db), byRole},
+		"webhook: list Restores":           {listRestoresAs(cp, "stategraft-webhook"), granted},
+		"remove a Restore":                 {removeRestoreAs(cp, "stategraft-controller", db), byRole},
+		"look into the bucket":             {postPod(controller, db, lookup()), granted},
+		"list disruption budgets":          {listBudgets(controller), granted},
+		"webhook: create a pod":            {postPod(hook, db, lookup()), byRole},
 		"own configuration":                {patchConfiguration(controller, "stategraft"), granted},
 		"another's configuration":          {patchConfiguration(controller, "others"), byRole},
 		"webhook: own Secret":              {getSecret(hook, home, "stategraft-webhook-tls"), byRole},
@@ -220,6 +232,66 @@ func patchConfiguration(c kubernetes.Interface, name string) func(context.Contex
 	return func(ctx context.Context) error {
 		_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType,
 			[]byte(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`), metav1.PatchOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func restoresAs(cp *cluster.ControlPlane, account, ns string) (dynamic.ResourceInterface, error) {
+	config := cp.Config()
+	config.Impersonate.UserName = "system:serviceaccount:" + home + ":" + account
+	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:authenticated"}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return dyn.Resource(api.GroupVersion.WithResource("restores")).Namespace(ns), nil
+}
+
+func makeRestoreAs(cp *cluster.ControlPlane, account, ns string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		in, err := restoresAs(cp, account, ns)
+		if err != nil {
+			return err
+		}
+		r := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"backup": "b1", "pods": map[string]any{"names": []any{"db-0"}}}}}
+		r.SetGroupVersionKind(api.GroupVersion.WithKind("Restore"))
+		r.SetName("r")
+		_, err = in.Create(ctx, r, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func removeRestoreAs(cp *cluster.ControlPlane, account, ns string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		in, err := restoresAs(cp, account, ns)
+		if err != nil {
+			return err
+		}
+		return in.Delete(ctx, "r", metav1.DeleteOptions{DryRun: dryRun})
+	}
+}
+
+func listRestoresAs(cp *cluster.ControlPlane, account string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		in, err := restoresAs(cp, account, "")
+		if err != nil {
+			return err
+		}
+		_, err = in.List(ctx, metav1.ListOptions{})
+		return err
+	}
+}
+
+func listBudgets(c kubernetes.Interface) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+		return err
+	}
+}
+
+func postPod(c kubernetes.Interface, ns string, pod *corev1.Pod) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Pods(ns).Create(ctx, pod, metav1.CreateOptions{DryRun: dryRun})
 		return err
 	}
 }

@@ -71,10 +71,10 @@ func TestReleaseWithController(t *testing.T) {
 	// It still runs, as it does in a cluster until its pod has ended.
 	run("uninstall", "stategraft")
 	awaitTrue(t, "all that was installed to be gone", func() bool {
-		return slices.Equal(slices.Sorted(maps.Keys(objects(t, cp))), []string{"namespaces/stategraft", "secrets/stategraft-grpc"})
+		return slices.Equal(slices.Sorted(maps.Keys(objects(t, cp))), staysBehind)
 	})
 	stop()
-	if left := slices.Sorted(maps.Keys(objects(t, cp))); !slices.Equal(left, []string{"namespaces/stategraft", "secrets/stategraft-grpc"}) {
+	if left := slices.Sorted(maps.Keys(objects(t, cp))); !slices.Equal(left, staysBehind) {
 		t.Errorf("the controller made something again: %v", left)
 	}
 }

@@ -24,9 +24,11 @@ import (
 // The groups whose Go types this module does not import. Their objects are
 // checked for apiVersion, kind and, where they are stored, a name.
 var generic = map[string]bool{
+	"apiextensions.k8s.io":    true,
 	"cert-manager.io":         true,
 	"kustomize.config.k8s.io": true,
 	"monitoring.coreos.com":   true,
+	"stategraft.io":           true, // the API server checks them (TestExamplesOfRestores)
 }
 
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()

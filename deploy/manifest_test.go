@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,12 @@ import (
 	"github.com/stategraft/stategraft/webhook"
 )
 
+// pendingPolicy is the one that is asked of Restores.
+const pendingPolicy = "restore-pending.stategraft.io"
+
+// policyNames are all there are.
+var policyNames = []string{"restore.stategraft.io", pendingPolicy, "controller-secrets.stategraft.io", "controller-pods.stategraft.io", "controller-creates.stategraft.io"}
+
 const (
 	certManager = "cert-manager"
 	selfSigned  = "self-signed"
@@ -30,6 +37,7 @@ var checks = map[string]func(t *testing.T, docs []document, mode string){
 	"reachable":    webhookIsReachable,
 	"holds up":     webhookHoldsUpNoPod,
 	"policies":     policiesDeny,
+	"crds":         crdsAreMade,
 	"certificates": certificatesAreOfMode,
 	"config":       configurationIsRead,
 	"rights":       rightsAreTheLeast,
@@ -139,7 +147,7 @@ func webhookHoldsUpNoPod(t *testing.T, docs []document, _ string) {
 }
 
 func policiesDeny(t *testing.T, docs []document, _ string) {
-	for _, name := range []string{"restore.stategraft.io", "controller-secrets.stategraft.io", "controller-pods.stategraft.io"} {
+	for _, name := range policyNames {
 		policy := object[*admissionregistrationv1.ValidatingAdmissionPolicy](t, docs, name)
 		binding := object[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, docs, name)
 		if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
@@ -151,8 +159,9 @@ func policiesDeny(t *testing.T, docs []document, _ string) {
 		if !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{"Deny"}) {
 			t.Errorf("%s: validationActions %v", name, binding.Spec.ValidationActions)
 		}
-		// Selectors could be used to get round the policy.
-		if m := policy.Spec.MatchConstraints; m.ObjectSelector != nil || m.NamespaceSelector != nil {
+		// Selectors could be used to get round the policy. The one that has one stops
+		// pods when its Restores cannot be read.
+		if m := policy.Spec.MatchConstraints; m.ObjectSelector != nil || (m.NamespaceSelector != nil) != (name == pendingPolicy) {
 			t.Errorf("%s: objectSelector %v, namespaceSelector %v", name, m.ObjectSelector, m.NamespaceSelector)
 		}
 		if len(policy.Spec.Validations) == 0 {
@@ -165,11 +174,19 @@ func policiesDeny(t *testing.T, docs []document, _ string) {
 			}
 		}
 	}
-	restore := object[*admissionregistrationv1.ValidatingAdmissionPolicy](t, docs, "restore.stategraft.io")
-	for _, v := range restore.Spec.Validations {
-		if v.MessageExpression == "" {
-			t.Errorf("%q names no pod", v.Expression)
+	for _, name := range []string{"restore.stategraft.io", pendingPolicy} {
+		for _, v := range object[*admissionregistrationv1.ValidatingAdmissionPolicy](t, docs, name).Spec.Validations {
+			if v.MessageExpression == "" {
+				t.Errorf("%s: %q names no pod", name, v.Expression)
+			}
 		}
+	}
+	// Both see the same namespaces: a pod that nobody adds a container to is not to
+	// wait for it.
+	hook := object[*admissionregistrationv1.MutatingWebhookConfiguration](t, docs, "stategraft").Webhooks[0].NamespaceSelector
+	pending := object[*admissionregistrationv1.ValidatingAdmissionPolicy](t, docs, pendingPolicy).Spec.MatchConstraints.NamespaceSelector
+	if !reflect.DeepEqual(hook, pending) {
+		t.Errorf("the webhook sees namespaces %v, %s %v", hook, pendingPolicy, pending)
 	}
 }
 

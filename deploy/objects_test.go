@@ -63,9 +63,12 @@ func objects(t *testing.T, cp *cluster.ControlPlane) map[string]string {
 	return found
 }
 
+// staysBehind is what is there once a release is uninstalled.
+var staysBehind = []string{"customresourcedefinitions/" + crdName, "namespaces/stategraft", "secrets/stategraft-grpc"}
+
 // leftAside are told by others (events), made of others by controllers
-// (endpoints, replica sets, pods) and gone with them, or Helm's own.
-var leftAside = map[string]bool{"events": true, "endpoints": true, "endpointslices": true, "replicasets": true, "pods": true, "componentstatuses": true}
+// (endpoints, replica sets, pods, API services) and gone with them, or Helm's own.
+var leftAside = map[string]bool{"events": true, "apiservices": true, "endpoints": true, "endpointslices": true, "replicasets": true, "pods": true, "componentstatuses": true}
 
 // leavingNamespaces are those that another test has removed.
 func leavingNamespaces(t *testing.T, cp *cluster.ControlPlane) map[string]bool {

@@ -76,7 +76,7 @@ func TestRelease(t *testing.T) {
 	run("uninstall", "stategraft", "--namespace", home)
 	removedInOrder(t, gone)
 	awaitTrue(t, "all that was installed to be gone", func() bool {
-		return slices.Equal(slices.Sorted(maps.Keys(objects(t, cp))), []string{"namespaces/stategraft", "secrets/stategraft-grpc"})
+		return slices.Equal(slices.Sorted(maps.Keys(objects(t, cp))), staysBehind)
 	})
 	after, err := c.CoreV1().Pods(db).Get(t.Context(), "db-0", metav1.GetOptions{})
 	if err != nil {

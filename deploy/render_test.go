@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
 // valueSets are what the chart is rendered with, and the mode of certificates
@@ -28,6 +30,7 @@ var valueSets = map[string]struct {
 	"monitoring":     {monitoringOn, certManager},
 	"part of others": {[]string{"--set", "global.something=else"}, certManager},
 	"namespace":      {[]string{"--set", "namespace.create=true"}, certManager},
+	"no crds":        {[]string{"--set", "crds.install=false"}, certManager},
 }
 
 var monitoringOn = []string{"--set", "monitoring.serviceMonitor.enabled=true,monitoring.podMonitor.enabled=true," +
@@ -118,7 +121,8 @@ func TestValuesHaveEffect(t *testing.T) {
 		t.Errorf("the configuration is\n%s", text)
 	}
 	egress := object[*networkingv1.NetworkPolicy](t, docs, "stategraft-controller").Spec.Egress
-	if len(egress) != 3 || egress[0].Ports[0].Port.IntVal != 16443 || egress[2].To[0].PodSelector == nil {
+	if len(egress) != 3 || egress[0].Ports[0].Port.IntVal != 16443 || len(egress[2].To) != 2 || !selects(t, egress[2].To[0].PodSelector, map[string]string{api.LabelInjected: "cassandra"}) ||
+		!selects(t, egress[2].To[1].PodSelector, map[string]string{"stategraft.io/lookup": "r1"}) {
 		t.Errorf("egress %v", egress)
 	}
 }

@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 // nobody there to add the container that does it: none is created, wherever it is,
 // and what it says is the remedy there.
 func TestRestoreIsHeld(t *testing.T) {
-	policies, err := deploy.Pick(deploy.SelfSigned, "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	policies, err := deploy.Pick(deploy.SelfSigned, "Namespace", "CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +103,5 @@ func restores(p *corev1.Pod) {
 
 // unlabel takes the label off a namespace that other tests use.
 func unlabel(t *testing.T, cp *cluster.ControlPlane, ns string) {
-	if _, err := cp.Kubectl(context.WithoutCancel(t.Context()), nil, "label", "namespace", ns, "stategraft.io/inject-"); err != nil {
-		t.Error(err)
-	}
+	kubectlAfter(t, cp, "label", "namespace", ns, "stategraft.io/inject-")
 }

@@ -62,6 +62,8 @@ func TestSchemaNamesTheValue(t *testing.T) {
 		{`monitoring.dashboard.enabled="true"`, []string{"/monitoring/dashboard/enabled", "boolean"}},
 		{`commonLabels={"app.kubernetes.io/name":"x"}`, []string{"/commonLabels/app.kubernetes.io~1name"}},
 		{`namespace.name="x"`, []string{"/namespace", "name"}},
+		{`crds.install="yes"`, []string{"/crds/install", "boolean"}},
+		{`crds.keep=false`, []string{"/crds", "keep"}},
 	} {
 		_, err := h.Template(t.Context(), "chart", "--set-json", c.value)
 		if err == nil {

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -65,6 +66,9 @@ func applied(t *testing.T, manifest []byte) *cluster.ControlPlane {
 	cp, _ := rig(t)
 	awaitGone(t, cp)
 	kubectl(t, cp, string(manifest), "apply", "-f", "-")
+	if bytes.Contains(manifest, []byte("kind: CustomResourceDefinition")) {
+		kubectl(t, cp, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", crdName)
+	}
 	t.Cleanup(func() {
 		_, err := cp.Kubectl(context.WithoutCancel(t.Context()), strings.NewReader(string(manifest)), "delete", "-f", "-", "--wait=false")
 		if err != nil {
@@ -81,19 +85,22 @@ func cleanRelease(t *testing.T, cp *cluster.ControlPlane, h *render.Helm) {
 		ctx := context.WithoutCancel(t.Context())
 		_, uninstalled := h.Run(ctx, "uninstall", "stategraft", "--namespace", home, "--ignore-not-found")
 		_, deleted := cp.Kubectl(ctx, nil, "delete", "namespace", home, "--wait=false", "--ignore-not-found")
-		if err := errors.Join(uninstalled, deleted); err != nil {
+		_, kept := cp.Kubectl(ctx, nil, "delete", "crd", crdName, "--wait=false", "--ignore-not-found")
+		if err := errors.Join(uninstalled, deleted, kept); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// awaitGone waits until our namespace, which a test before removed, is gone.
+// awaitGone waits until our namespace and our CustomResourceDefinition, which a test
+// before removed, are gone.
 func awaitGone(t *testing.T, cp *cluster.ControlPlane) {
 	t.Helper()
-	c := client(t, cp, "")
-	awaitTrue(t, "the namespace of another test to be gone", func() bool {
+	c, dyn := client(t, cp, ""), dynamicClient(t, cp)
+	awaitTrue(t, "what another test made to be gone", func() bool {
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), home, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
+		_, errCRD := dyn.Resource(crdResource).Get(t.Context(), crdName, metav1.GetOptions{})
+		return apierrors.IsNotFound(err) && apierrors.IsNotFound(errCRD)
 	})
 }
 
@@ -142,7 +149,7 @@ func TestPodSecurityOfServer(t *testing.T) {
 func TestPoliciesAreTypeChecked(t *testing.T) {
 	cp := applied(t, deploy.SelfSigned)
 	policies := client(t, cp, "").AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	for _, name := range []string{"restore.stategraft.io", "controller-secrets.stategraft.io", "controller-pods.stategraft.io"} {
+	for _, name := range policyNames {
 		awaitTrue(t, "policy "+name+" to be checked", func() bool {
 			p, err := policies.Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {
@@ -168,4 +175,12 @@ func forbidden(err error) (byPolicy, byRole bool) {
 	}
 	byPolicy = strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'controller-")
 	return byPolicy, !byPolicy
+}
+
+// kubectlAfter runs kubectl when the test is over.
+func kubectlAfter(t *testing.T, cp *cluster.ControlPlane, args ...string) {
+	t.Helper()
+	if _, err := cp.Kubectl(context.WithoutCancel(t.Context()), nil, args...); err != nil {
+		t.Error(err)
+	}
 }

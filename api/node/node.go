@@ -157,7 +157,7 @@ func Outcome(text string, done Done) string {
 
 // ParseOutcome reads what Outcome wrote.
 func ParseOutcome(message string) (text string, done Done, err error) {
-	text, line, ok := strings.Cut(strings.TrimSpace(message), "\n")
+	text, line, ok := strings.Cut(strings.TrimRight(message, "\n"), "\n")
 	if !ok {
 		return text, done, ErrNoOutcome
 	}

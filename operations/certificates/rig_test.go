@@ -72,7 +72,7 @@ func startRig(t *testing.T) *rig {
 // address of this machine.
 func (r *rig) install(t *testing.T, manifest []byte) {
 	t.Helper()
-	objects, err := deploy.Pick(manifest, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+	objects, err := deploy.Pick(manifest, "Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 		"Secret", "ConfigMap", "Lease", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	if err != nil {
 		t.Fatal(err)

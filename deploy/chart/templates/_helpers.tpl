@@ -32,7 +32,7 @@ namespace: {{ .root.Release.Namespace }}
 {{ include "stategraft.labelsAndAnnotations" . }}
 {{- end }}
 
-{{/* The same for an object in no namespace. */}}
+{{/* The same for an object in no namespace; for a ClusterRole also aggregate, the roles that it is part of. */}}
 {{- define "stategraft.clusterMetadata" -}}
 name: {{ .name }}
 {{ include "stategraft.labelsAndAnnotations" . }}
@@ -41,6 +41,9 @@ name: {{ .name }}
 {{- define "stategraft.labelsAndAnnotations" -}}
 labels:
   {{- include "stategraft.labels" . | nindent 2 }}
+  {{- range .aggregate }}
+  rbac.authorization.k8s.io/aggregate-to-{{ . }}: "true"
+  {{- end }}
 {{- with merge (dict) (default (dict) .annotations) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}

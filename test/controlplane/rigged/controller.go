@@ -15,14 +15,19 @@ func (r *Rig) startController(ctx context.Context, more []string) error {
 	if err != nil {
 		return err
 	}
-	c := &Controller{process{name: "the controller", program: r.Program("stategraft")}}
-	c.args = func() []string {
-		args := append([]string{"controller", "--certificates", "self-signed"}, c.common(kubeconfig)...)
-		return append(args, more...)
-	}
+	c := r.controller("the controller", kubeconfig, more)
 	if err := c.startOnFreePorts(ctx); err != nil {
 		return fmt.Errorf("with the rights of the manifest: %w", err)
 	}
 	r.Controller = c
 	return nil
+}
+
+func (r *Rig) controller(name, kubeconfig string, more []string) *Controller {
+	c := &Controller{process{name: name, program: r.Program("stategraft")}}
+	c.args = func() []string {
+		args := append([]string{"controller", "--certificates", "self-signed"}, c.common(kubeconfig)...)
+		return append(args, more...)
+	}
+	return c
 }

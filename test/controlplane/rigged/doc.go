@@ -10,6 +10,7 @@
 //	process.go    a process of ours
 //	webhook.go    the webhook's process
 //	controller.go the controllers' process
+//	replicas.go   further processes of both
 //	secret.go     the webhook's certificate, where the controllers make it
 //	decisions.go  what the webhook says that it decided
 //	register.go   what makes the API server call it

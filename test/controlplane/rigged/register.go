@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -41,7 +40,7 @@ func (r *Rig) register(ctx context.Context) error {
 		return err
 	}
 	if r.Controller != nil {
-		err = r.directService(ctx)
+		err = r.Direct(ctx, r.Webhook.port)
 	} else {
 		err = r.registerURL(ctx)
 	}
@@ -109,17 +108,6 @@ func (r *Rig) registerService(ctx context.Context) error {
 func (r *Rig) createConfiguration(ctx context.Context, config *admissionregistrationv1.MutatingWebhookConfiguration) error {
 	if _, err := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, config, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the MutatingWebhookConfiguration: %w", err)
-	}
-	return nil
-}
-
-// directService has the Service's port be the webhook's.
-func (r *Rig) directService(ctx context.Context) error {
-	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/webhooks/0/clientConfig/service/port", "value": %d}]`, r.Webhook.port)
-	_, err := r.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, configurationName,
-		types.JSONPatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return fmt.Errorf("directing the MutatingWebhookConfiguration: %w", err)
 	}
 	return nil
 }

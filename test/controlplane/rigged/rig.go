@@ -43,6 +43,8 @@ type Rig struct {
 	Webhook    *Webhook
 	Controller *Controller // nil where none is asked for
 
+	replicas []*process // further ones
+
 	dir     string // holds programs, certificates, configuration and logs
 	unmount func() // ends the following of the webhook's Secret; may be nil
 }
@@ -125,6 +127,9 @@ func (r *Rig) Stop(ctx context.Context) error {
 	var left []error
 	if r.unmount != nil {
 		r.unmount()
+	}
+	for _, p := range r.replicas {
+		left = append(left, p.Stop(ctx))
 	}
 	if r.Webhook != nil {
 		left = append(left, r.Webhook.Stop(ctx))
