@@ -145,3 +145,13 @@ func Free(path string) (int64, error) {
 	}
 	return int64(stat.Bavail) * stat.Bsize, nil
 }
+
+// Room is the size of the volume of path, and the room that an ordinary user has
+// on it, in bytes.
+func Room(path string) (size, free int64, err error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(path, &stat); err != nil {
+		return 0, 0, fmt.Errorf("ask for the room on %s: %w", path, err)
+	}
+	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, nil
+}

@@ -113,6 +113,19 @@ func (i Image) Env(change map[string]string) []string {
 // private directory. yaml replaces the agent's stand-in for cassandra.yaml where
 // it is not empty. The error says what is missing.
 func Configure(places files.Places, dir, yaml string) (path string, err error) {
+	return ConfigureAs(places, dir, yaml, Override{})
+}
+
+// Override is what one run of Medusa has otherwise.
+type Override struct {
+	Prefix string // of the storage; empty for the pod's own
+	// OwnYaml has Medusa read a copy of cassandra.yaml. It writes tokens into it
+	// where it restores another cluster's backup.
+	OwnYaml bool
+}
+
+// ConfigureAs is Configure with something changed.
+func ConfigureAs(places files.Places, dir, yaml string, o Override) (path string, err error) {
 	content, err := os.ReadFile(places.Ini())
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("%s is not there yet; container stategraft-agent tells what it waits for", places.Ini())
@@ -133,12 +146,24 @@ func Configure(places files.Places, dir, yaml string) (path string, err error) {
 	if err := files.MakeDir(dir, 0o700, files.Owner{}); err != nil {
 		return "", err
 	}
+	own := filepath.Join(dir, "cassandra.yaml")
 	if used, _ := file.Get("cassandra", "config_file"); yaml != "" && used == places.Yaml() {
-		own := filepath.Join(dir, "cassandra.yaml")
 		if err := update(own, yaml); err != nil {
 			return "", err
 		}
 		file.Set("cassandra", "config_file", own)
+	} else if o.OwnYaml {
+		text, err := os.ReadFile(used)
+		if err != nil {
+			return "", fmt.Errorf("read cassandra.yaml: %w", err)
+		}
+		if err := update(own, string(text)); err != nil {
+			return "", err
+		}
+		file.Set("cassandra", "config_file", own)
+	}
+	if o.Prefix != "" {
+		file.Set("storage", "prefix", o.Prefix)
 	}
 	path = filepath.Join(dir, "medusa.ini")
 	return path, update(path, file.String())

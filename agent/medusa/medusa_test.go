@@ -147,3 +147,43 @@ func TestLine(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigureAs has another prefix, and a cassandra.yaml that Medusa may write to.
+func TestConfigureAs(t *testing.T) {
+	dir := t.TempDir()
+	places := files.Places{Medusa: filepath.Join(dir, "medusa"), Storage: filepath.Join(dir, "secrets")}
+	private := filepath.Join(dir, "private")
+	shared := write(t, filepath.Join(dir, "shared.yaml"), "cluster_name: theirs\n", 0o400)
+	own := filepath.Join(private, "cassandra.yaml")
+	write(t, places.Ini(), "[storage]\nstorage_provider = s3\nbucket_name = b\nprefix = own\n[cassandra]\nconfig_file = "+shared+"\n", 0o600)
+	read := func(o Override) string {
+		t.Helper()
+		path, err := ConfigureAs(places, private, "", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := os.ReadFile(path)
+		return string(content)
+	}
+	if got := read(Override{}); !strings.Contains(got, "prefix = own\n") || !strings.Contains(got, "config_file = "+shared+"\n") {
+		t.Errorf("%s", got)
+	}
+	if got := read(Override{Prefix: "theirs", OwnYaml: true}); !strings.Contains(got, "prefix = theirs\n") || !strings.Contains(got, "config_file = "+own+"\n") {
+		t.Errorf("%s", got)
+	}
+	if text, err := os.ReadFile(own); err != nil || string(text) != "cluster_name: theirs\n" {
+		t.Errorf("%s, %v", text, err)
+	}
+	// What a try has written into it is gone in the next.
+	write(t, own, "initial_token: 1\n", 0o600)
+	read(Override{OwnYaml: true})
+	if text, _ := os.ReadFile(own); string(text) != "cluster_name: theirs\n" {
+		t.Errorf("%s", text)
+	}
+	if err := os.Remove(shared); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ConfigureAs(places, private, "", Override{OwnYaml: true}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}

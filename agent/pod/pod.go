@@ -18,6 +18,7 @@ import (
 
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/render"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // Config is what the container's environment says.
@@ -30,20 +31,28 @@ type Config struct {
 	CassandraConfig string
 	Owner           files.Owner // who gets what is written; nobody where the user is right already
 	Poll            time.Duration
-	Log             *slog.Logger
+	// Bare has Setup do without a medusa.ini: what follows needs none.
+	Bare bool
+	// TidyAfter is how long CQL has to answer until the data from before a restore
+	// are removed from the data volume; 0 for never.
+	TidyAfter time.Duration
+	TidyPoll  time.Duration // between two looks at CQL; 0 for the usual
+	Log       *slog.Logger
 }
 
 // State is what the agent tells in run/agent.json.
 type State struct {
-	State    string    `json:"state"` // ready or degraded
-	Problems []string  `json:"problems,omitempty"`
-	Notes    []string  `json:"notes,omitempty"`
-	Updated  time.Time `json:"updated"`
+	State    string   `json:"state"` // ready or degraded
+	Problems []string `json:"problems,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	// Previous are the data from before a restore that are still on the volume.
+	Previous []node.Previous `json:"previous,omitempty"`
+	Updated  time.Time       `json:"updated"`
 }
 
 // Setup prepares a restore: the data volume belongs to the database, the agent
 // and a complete configuration are in place. What is missing is an error, as no
-// restore can go on without it.
+// restore can go on without it, but those that need no backup.
 func Setup(c Config) error {
 	if c.Owner.Set && os.Geteuid() == 0 && c.Pod.DataMount != "" {
 		changed, err := files.Own(c.Pod.DataMount, c.Owner)
@@ -59,6 +68,12 @@ func Setup(c Config) error {
 		return err
 	}
 	state, err := c.update()
+	if c.Bare {
+		if err != nil {
+			state.Problems = append(state.Problems, err.Error())
+		}
+		state.Notes, state.Problems, err = append(state.Notes, state.Problems...), nil, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -68,7 +83,9 @@ func Setup(c Config) error {
 	if len(state.Problems) > 0 {
 		return errors.New(strings.Join(state.Problems, "; "))
 	}
-	c.Log.Info("configured", "file", c.Places.Ini())
+	if !c.Bare {
+		c.Log.Info("configured", "file", c.Places.Ini())
+	}
 	return nil
 }
 
@@ -80,6 +97,7 @@ const remind = 10 * time.Minute
 // database's pod unready.
 func Run(ctx context.Context, c Config) {
 	placed := false
+	kept := c.startTidy(ctx)
 	var last State
 	var said time.Time
 	for {
@@ -95,7 +113,8 @@ func Run(ctx context.Context, c Config) {
 		if err != nil {
 			state = State{State: degraded, Problems: []string{err.Error()}}
 		}
-		changed := !slices.Equal(state.Problems, last.Problems) || !slices.Equal(state.Notes, last.Notes) || state.State != last.State
+		state.Previous = kept()
+		changed := !slices.Equal(state.Previous, last.Previous) || !slices.Equal(state.Problems, last.Problems) || !slices.Equal(state.Notes, last.Notes) || state.State != last.State
 		if changed || len(state.Problems) > 0 && time.Since(said) > remind {
 			said = time.Now()
 			c.say(state)

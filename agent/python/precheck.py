@@ -12,27 +12,6 @@ from collections import defaultdict
 from pathlib import Path
 
 
-def impatient():
-    # Medusa tries for more than six minutes before it tells that there is no
-    # storage; kubelet tries a failed init container again anyway. Tries are
-    # nested, so two make four.
-    from tenacity.stop import stop_after_attempt
-    from tenacity.wait import wait_fixed
-    for each in retrying():
-        each.stop = stop_after_attempt(2)
-        each.wait = wait_fixed(2)
-
-
-def reason(error):
-    # tenacity hides the cause of what it gave up on.
-    while getattr(error, "last_attempt", None) is not None and error.last_attempt.exception() is not None:
-        error = error.last_attempt.exception()
-    text = str(error).strip() or type(error).__name__
-    if isinstance(error, AttributeError) and "access_key" in text:
-        return "the storage Secret holds no credentials that can be read"
-    return "{}: {}".format(type(error).__name__, text.splitlines()[0])
-
-
 def relative(path):
     # as AbstractStorage.path_maybe_with_parent: secondary indexes and DSE's
     # files are one directory deeper
@@ -40,12 +19,6 @@ def relative(path):
     if path.parent.name.startswith(".") or path.parent.name.endswith("nodes"):
         return "{}/{}".format(path.parent.name, path.name)
     return path.name
-
-
-def look_only():
-    # Medusa's listing removes what it takes for stale from the index.
-    from medusa.storage import Storage
-    Storage.remove_backup_from_index = lambda self, backup: None
 
 
 def inspect(config, storage, name, answer):
@@ -84,6 +57,8 @@ def check(ini, name, answer):
     answer["dataDirectory"] = str(reader.root)
     answer["commitlogDirectory"] = str(reader.commitlog_directory)
     answer["savedCachesDirectory"] = str(reader.saved_caches_directory)
+    # Medusa has no word for it: it leaves hints alone.
+    answer["hintsDirectory"] = str(getattr(reader, "_config", {}).get("hints_directory") or "")
     with Storage(config=config.storage) as storage:
         inspect(config, storage, name, answer)
 

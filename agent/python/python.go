@@ -7,6 +7,12 @@ import _ "embed"
 //go:embed common.py
 var common string
 
+//go:embed asking.py
+var asking string
+
+//go:embed lookup.py
+var lookup string
+
 //go:embed precheck.py
 var precheck string
 
@@ -17,7 +23,10 @@ var restore string
 var serve string
 
 // Precheck tells as JSON what is to be known before a restore.
-var Precheck = common + precheck
+var Precheck = common + asking + precheck
+
+// Lookup tells as JSON which backups the storage holds, or what one of them holds.
+var Lookup = common + asking + lookup
 
 // Restore runs medusa.service.grpc.restore.
 var Restore = common + restore

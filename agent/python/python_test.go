@@ -1,6 +1,7 @@
 package python
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,12 +48,23 @@ if __name__ == "__main__":
 	"medusa/restore_node.py": `
 import os
 def download_data(*a, **k):
-    print("download", open(os.environ["MARKER"]).read())
+    print("download")
     if os.environ.get("BROKEN"):
         raise RuntimeError("Not enough space available")
+def maybe_restore_section(section, download_dir, cassandra_data_dir, in_place, keep_auth, use_sudo=True):
+    if not in_place:
+        if section['keyspace'] == 'system' and section['columnfamily'].startswith('local-') \
+                or section['columnfamily'].startswith('peers'):
+            return
+        if section['keyspace'] == 'system_auth' and keep_auth:
+            return
+    print("section {}.{}".format(section['keyspace'], section['columnfamily']), use_sudo)
 def restore_node():
     download_data("x", backup=1)
     print("apply", open(os.environ["MARKER"]).read())
+    for keyspace, table in (("system", "local-7ad5"), ("system", "peers-37f7"), ("system", "peers_v2-c432"), ("system", "paxos-b759"),
+                            ("system_auth", "roles-5bc5"), ("shop", "peers_of_ours-11"), ("shop", "orders-12")):
+        maybe_restore_section({"keyspace": keyspace, "columnfamily": table}, "dl", "data", False, True, False)
 `,
 	"medusa/service/grpc/restore.py": `
 import logging, pathlib, sys, types
@@ -139,28 +151,58 @@ func TestServeScriptNeverInTheClear(t *testing.T) {
 	}
 }
 
+// runRestore runs the script with an agent that gives an answer when it is asked.
+func runRestore(t *testing.T, interpreter, dir, answer string, env ...string) (out string, asked bool, err error) {
+	t.Helper()
+	marker := filepath.Join(dir, "marker")
+	if err := os.WriteFile(marker, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asks, ask, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, answers, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(interpreter, "-c", Restore, "/ini", "key", "3", "4")
+	command.Env = append(append(os.Environ(), "PYTHONPATH="+dir, "MARKER="+marker, "BACKUP_NAME=b1"), env...)
+	command.Dir = dir
+	command.ExtraFiles = []*os.File{ask, back}
+	var text strings.Builder
+	command.Stdout, command.Stderr = &text, &text
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ask.Close()
+	back.Close()
+	question, err := io.ReadAll(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked = string(question) == "?"; asked {
+		if err := os.WriteFile(marker, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = answers.WriteString(answer) // it may have ended
+	answers.Close()
+	err = command.Wait()
+	return text.String(), asked, err
+}
+
 func TestRestoreScript(t *testing.T) {
 	interpreter, dir := install(t)
-	marker, next := filepath.Join(dir, "restore.json"), filepath.Join(dir, "restore.next.json")
-	run := func(broken string) (string, error) {
-		for path, text := range map[string]string{marker: "old", next: "new"} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		command := exec.Command(interpreter, "-c", Restore, "/ini", "key", marker, next)
-		command.Env = append(os.Environ(), "PYTHONPATH="+dir, "MARKER="+marker, "BACKUP_NAME=b1", "BROKEN="+broken)
-		command.Dir = dir
-		out, err := command.CombinedOutput()
-		return string(out), err
-	}
-	out, err := run("")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	out, asked, err := runRestore(t, interpreter, dir, "go")
+	if err != nil || !asked {
+		t.Fatalf("%v, asked %v\n%s", err, asked, out)
 	}
 	for _, want := range []string{
 		"lookup None started_n_1.timestamp\n", "listed ['b1']\n", "other []\n", "args ['/ini', 'key']\n",
-		"download old\napply new\n", // the data change only after this
+		"download\napply new\n", // the data change only after this
+		// Of the nodes' own tables none, of the users' all.
+		"apply new\nsection system.paxos-b759 False\nsection shop.peers_of_ours-11 False\nsection shop.orders-12 False\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -169,12 +211,37 @@ func TestRestoreScript(t *testing.T) {
 	if strings.Contains(out, "noise") {
 		t.Error("debug lines are printed")
 	}
-	out, err = run("yes")
-	if err == nil || !strings.Contains(out, "RuntimeError: Not enough space") {
-		t.Errorf("%v\n%s", err, out)
+	out, asked, err = runRestore(t, interpreter, dir, "go", "BROKEN=yes")
+	if err == nil || asked || !strings.Contains(out, "RuntimeError: Not enough space") {
+		t.Errorf("a failed download: %v, asked %v\n%s", err, asked, out)
 	}
-	if text, _ := os.ReadFile(marker); string(text) != "old" {
-		t.Errorf("a failed download changes the marker to %q", text)
+}
+
+// TestRestoreScriptNeedsLeave: without the agent's word, also where the agent has
+// ended, nothing changes.
+func TestRestoreScriptNeedsLeave(t *testing.T) {
+	interpreter, dir := install(t)
+	for _, answer := range []string{"", "g", "gone"} {
+		out, asked, err := runRestore(t, interpreter, dir, answer)
+		if err == nil || !asked || strings.Contains(out, "apply") || !strings.Contains(out, "the agent does not let the data be replaced") {
+			t.Errorf("answer %q: %v, asked %v\n%s", answer, err, asked, out)
+		}
+	}
+}
+
+// TestRestoreScriptOtherRelease: of a Medusa whose download cannot be told from the
+// rest, all counts as a change of the data.
+func TestRestoreScriptOtherRelease(t *testing.T) {
+	interpreter, dir := install(t)
+	other := "def fetch():\n    print('fetch')\ndef restore_node():\n    fetch()\n    print('apply')\n"
+	if err := os.WriteFile(filepath.Join(dir, "medusa/restore_node.py"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, asked, err := runRestore(t, interpreter, dir, "go"); err != nil || !asked || !strings.Contains(out, "fetch\napply\n") {
+		t.Errorf("%v, asked %v\n%s", err, asked, out)
+	}
+	if out, asked, err := runRestore(t, interpreter, dir, ""); err == nil || !asked || strings.Contains(out, "fetch") {
+		t.Errorf("refused: %v, asked %v\n%s", err, asked, out)
 	}
 }
 

@@ -10,11 +10,16 @@
 # the old data are gone. What it moves is this user's, which is the database's,
 # already.
 #
-# Between the download and the first change of the data the marker on the volume
-# is replaced: until then what it says of an earlier restore is still true.
+# Between the download and the first change of the data the agent is asked, which
+# sets the old data aside and notes on the volume that they are being replaced. It
+# answers "go"; anything else, and the agent's own end, is a no.
 #
-# Arguments: the path of medusa.ini, the restore key, the marker and the file
-# that takes its place.
+# Of another cluster's backup, Medusa leaves out the tables system.local and
+# system.peers, but also every table of the users whose name begins with "peers"
+# (medusa/restore_node.py, maybe_restore_section: "and" binds before "or").
+#
+# Arguments: the path of medusa.ini, the restore key, and the descriptors to ask
+# with and to be answered by.
 import logging
 import os
 import pathlib
@@ -52,40 +57,52 @@ def stay_owner():
         pathlib.Path.group = group
 
 
-def begin(marker, following):
-    os.replace(following, marker)
-    directory = os.open(os.path.dirname(marker), os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    except OSError:
-        pass  # not every file system can
-    finally:
-        os.close(directory)
+def begin(ask, answer):
+    with os.fdopen(ask, "wb", buffering=0) as out:
+        out.write(b"?")
+    with os.fdopen(answer, "rb") as back:
+        if back.read() != b"go":
+            sys.exit("the agent does not let the data be replaced")
 
 
-def announce(marker, following):
+def announce(ask, answer):
     import medusa.restore_node
     download = getattr(medusa.restore_node, "download_data", None)
     if download is None:
         # Another release: from here on anything may happen.
-        begin(marker, following)
+        begin(ask, answer)
         return
 
     def download_data(*args, **kwargs):
         result = download(*args, **kwargs)
-        begin(marker, following)
+        begin(ask, answer)
         return result
 
     medusa.restore_node.download_data = download_data
 
 
+def peers_of_users():
+    import medusa.restore_node
+    restore = getattr(medusa.restore_node, "maybe_restore_section", None)
+    if restore is None:
+        return
+
+    def maybe_restore_section(section, download, data, in_place, *args, **kwargs):
+        if section["columnfamily"].startswith("peers") and not section["keyspace"].startswith("system"):
+            in_place = True
+        return restore(section, download, data, in_place, *args, **kwargs)
+
+    medusa.restore_node.maybe_restore_section = maybe_restore_section
+
+
 def main():
-    ini, key, marker, following = sys.argv[1:5]
+    ini, key, ask, answer = sys.argv[1:5]
     quiet()
     stay_owner()
     exact_index()
     only(os.environ["BACKUP_NAME"])
-    announce(marker, following)
+    announce(int(ask), int(answer))
+    peers_of_users()
     sys.argv = ["restore", ini, key]
     runpy.run_module("medusa.service.grpc.restore", run_name="__main__", alter_sys=True)
 

@@ -13,8 +13,9 @@ type Report struct {
 	DataDirectory        string   `json:"dataDirectory"`
 	CommitlogDirectory   string   `json:"commitlogDirectory"`
 	SavedCachesDirectory string   `json:"savedCachesDirectory"`
-	Backups              []string `json:"backups"` // all names, the oldest first
-	Nodes                []string `json:"nodes"`   // that have part in the wanted backup
+	HintsDirectory       string   `json:"hintsDirectory"` // empty for the usual one
+	Backups              []string `json:"backups"`        // all names, the oldest first
+	Nodes                []string `json:"nodes"`          // that have part in the wanted backup
 	Complete             bool     `json:"complete"`
 	TokenMap             []string `json:"tokenmap"` // the nodes of the backed-up datacenter
 	ServerType           string   `json:"serverType"`
@@ -52,6 +53,9 @@ func (r Report) count() int {
 // a volume filled to the last block keeps the database from starting.
 const reserve = 2
 
+// needed is the room for a backup.
+func needed(size int64) int64 { return size + size*reserve/100 }
+
 // Judge tells why the backup cannot be restored here, or nil. free is the room
 // on the data volume in bytes: Medusa downloads all before it removes what is
 // there (medusa/download.py).
@@ -62,7 +66,7 @@ func Judge(r Report, backup string, free int64) error {
 	case len(r.Nodes) == 0:
 		return fmt.Errorf("there is no backup %s in the storage; %s", backup, known(r.Backups))
 	case !slices.Contains(r.Nodes, r.FQDN):
-		return fmt.Errorf("backup %s has nothing of node %s, only of %s; annotation stategraft.io/restore-source names another node", backup, r.FQDN, few(r.Nodes))
+		return fmt.Errorf("backup %s has nothing of node %s, only of %s; annotation stategraft.io/restore-source, or spec.source.nodes of a Restore, names another node", backup, r.FQDN, few(r.Nodes))
 	case !r.Complete:
 		return fmt.Errorf("backup %s of node %s is not complete: it was never finished", backup, r.FQDN)
 	case !slices.Contains(r.TokenMap, r.FQDN):
@@ -70,8 +74,8 @@ func Judge(r Report, backup string, free int64) error {
 		return fmt.Errorf("backup %s does not know node %s by this name in its token map, only %s; the cluster's names did not resolve when it was made", backup, r.FQDN, few(r.TokenMap))
 	case r.count() == 0:
 		return fmt.Errorf("backup %s of node %s is empty: it holds no file of any table", backup, r.FQDN)
-	case free < size+size*reserve/100:
-		return fmt.Errorf("the data volume has too little room: backup %s needs %s besides what is there, %s are free", backup, human(size+size*reserve/100), human(free))
+	case free < needed(size):
+		return fmt.Errorf("the data volume has too little room: backup %s needs %s besides what is there, %s are free", backup, human(needed(size)), human(free))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,12 @@ import (
 func TestMain(m *testing.M) {
 	if text := os.Getenv("STATEGRAFT_TEST_RESTORE"); text != "" {
 		os.Exit(helper(text))
+	}
+	// Each restore waits for the disk several times, and hundreds are made here.
+	if dir, err := os.MkdirTemp("/dev/shm", "restore-*"); err == nil && os.Setenv("TMPDIR", dir) == nil {
+		code := m.Run()
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
@@ -30,7 +37,18 @@ func helper(text string) int {
 	}
 	c.Secrets = &event.Secrets{}
 	c.Log = event.New(os.Stdout, c.Secrets, "restore")
-	if _, err := Run(context.Background(), c); err != nil {
+	dir := os.Getenv("FAKE_DIR")
+	count := map[string]int{}
+	step = func(name string) {
+		count[name]++
+		want, _ := os.ReadFile(filepath.Join(dir, "hold"))
+		if string(want) == fmt.Sprintf("%s:%d", name, count[name]) {
+			_ = os.WriteFile(filepath.Join(dir, "held"), fmt.Appendln(nil, os.Getpid()), 0o600)
+			select {}
+		}
+	}
+	go func() { time.Sleep(time.Minute); os.Exit(3) }() // nobody waits that long
+	if _, _, err := Run(context.Background(), c); err != nil {
 		fmt.Println(err)
 		return 1
 	}
@@ -114,7 +132,7 @@ func TestKilledBeforeTheMarker(t *testing.T) {
 	r.mustRun()
 	m := r.marker()
 	m.Outcome, m.Finished = Applying, time.Time{}
-	if err := m.write(markerPath(r.DataMount)); err != nil {
+	if err := m.write(r.DataMount); err != nil {
 		t.Fatal(err)
 	}
 	r.mustRun()
@@ -148,7 +166,7 @@ func TestTerminated(t *testing.T) {
 	r.set("hold", "moved")
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
-	go func() { _, err := Run(ctx, r.Config); result <- err }()
+	go func() { _, _, err := Run(ctx, r.Config); result <- err }()
 	group := r.held(t)
 	cancel()
 	select {

@@ -7,7 +7,6 @@ package restore
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,50 +18,96 @@ import (
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/render"
+	"github.com/stategraft/stategraft/api/node"
 )
+
+// What Config.Action may be.
+const (
+	actionRestore = "restore"
+	actionEmpty   = "empty"
+	actionUndo    = "undo"
+)
+
+// modeRemote is the value of Config.Mode where the backup is another cluster's.
+const modeRemote = "Remote"
 
 // Config is what the container's environment says.
 type Config struct {
 	Places files.Places
 	Image  medusa.Image
 
-	Backup        string // name of the backup to restore
-	Source        string // node of the backup; empty for the pod itself
+	ID     string // of the request; empty where the template asks
+	Action string // restore, where it is empty
+	Backup string // name of the backup to restore
+	Source string // node of the backup; empty for the pod itself
+	Undo   string // ID of the request to undo
+	Mode   string // Remote, or in place
+	Prefix string // of the storage that the backup is in; empty for the pod's own
+	Keep   string // Always, IfRoom, Never; empty for Never
+
 	PodName       string
 	DataMount     string // where the data volume is mounted
 	DataDirectory string // empty where only the volume is known
 	Commitlog     string
+	SavedCaches   string
 	Temp          string // for the download, on the data volume (MEDUSA_TMP_DIR)
 	Private       string // for what only this container reads
 
 	PrecheckLimit time.Duration
 	Progress      time.Duration // between two lines about the download
-	Secrets       *event.Secrets
-	Log           *slog.Logger
+	// Tell is called when something has changed, and every second or so of a download.
+	Tell    func(node.Progress) `json:"-"`
+	Secrets *event.Secrets
+	Log     *slog.Logger
 }
 
-// id names what is asked for. A restore from another node is another restore;
-// the pod's own name says nothing new, and its address, the node's name on the
-// host network, changes with the host.
+// id names what is asked for. Of a template, a restore from another node is
+// another restore; the pod's own name says nothing new, and its address, the
+// node's name on the host network, changes with the host.
 func (c Config) id() string {
-	if c.Source == "" || c.Source == c.PodName {
+	switch {
+	case c.ID != "":
+		return c.ID
+	case c.Source == "" || c.Source == c.PodName:
 		return c.Backup
 	}
 	return c.Backup + "@" + c.Source
 }
 
-// Run restores the backup unless that is done already. The message says how it
-// went; it is for people, in one line.
-func Run(ctx context.Context, c Config) (message string, err error) {
+// request tells whether an object asks, not the template.
+func (c Config) request() bool { return c.ID != "" }
+
+func (c Config) remote() bool { return c.Mode == modeRemote }
+
+// what names what is asked for in a sentence.
+func (c Config) what() string {
+	switch c.Action {
+	case actionEmpty:
+		return "emptying the volume"
+	case actionUndo:
+		return "undoing " + c.Undo
+	}
+	return "backup " + c.Backup
+}
+
+// Run does what is asked for unless that is done already. The text says how it
+// went, for people, in one line.
+func Run(ctx context.Context, c Config) (text string, done node.Done, err error) {
+	if c.Action == "" {
+		c.Action = actionRestore
+	}
+	if c.Keep == "" || !c.request() {
+		c.Keep = keepNever // nobody would tidy up after a template's restore
+	}
 	if err := c.usable(); err != nil {
-		return "", err
+		return "", done, err
 	}
 	if err := files.MakeDir(Dir(c.DataMount), 0o755, files.Owner{}); err != nil {
-		return "", fmt.Errorf("prepare the data volume: %w", err)
+		return "", done, fmt.Errorf("prepare the data volume: %w", err)
 	}
 	lock, err := c.lock()
 	if err != nil {
-		return "", err
+		return "", done, err
 	}
 	if lock != nil {
 		defer lock.Close()
@@ -71,20 +116,57 @@ func Run(ctx context.Context, c Config) (message string, err error) {
 	if err != nil {
 		// Restoring again would destroy what was written since, and going on
 		// might start the database without its restore.
-		return "", fmt.Errorf("%w; remove %s to restore backup %s (again)", err, markerPath(c.DataMount), c.Backup)
+		return "", done, fmt.Errorf("%w; remove %s for %s (again)", err, markerPath(c.DataMount), c.what())
 	}
-	if before.ID == c.id() && before.Outcome == Done {
-		return fmt.Sprintf("backup %s was restored at %s already: nothing to do", c.Backup, before.Finished.Format(time.RFC3339)), nil
+	if done, ok := before.done(c.id(), c.request()); ok {
+		return c.again(before, done)
 	}
-	if before.Outcome == Applying {
-		c.Log.Warn("an earlier restore was interrupted while it replaced the data: starting anew", "backup", before.Backup, "source", before.Source)
+	if before.Doing != nil {
+		c.Log.Warn("an earlier restore was interrupted while it replaced the data: starting anew", "id", before.Doing.ID)
 	}
-	return c.restore(ctx, lock)
+	j := &job{Config: c, before: before, lock: lock, started: time.Now().UTC().Truncate(time.Second)}
+	switch c.Action {
+	case actionEmpty:
+		return j.empty(ctx)
+	case actionUndo:
+		return j.undo(ctx)
+	}
+	return j.restore(ctx)
+}
+
+// again is what is done already. It is not so where another restore has begun to
+// replace the data since: then half of that is there.
+func (c Config) again(before Marker, done node.Done) (string, node.Done, error) {
+	if d := before.Doing; d != nil {
+		way := "ask for it once more"
+		if d.Kept != nil {
+			way += ", or undo it: the data from before are kept"
+		}
+		return "", node.Done{}, fmt.Errorf("the data on the volume are half replaced: %s was interrupted, after %s was done; the database must not start with them; %s", d.ID, c.what(), way)
+	}
+	if err := c.prune(before); err != nil {
+		c.Log.Warn("old data stay on the volume", "error", err.Error())
+	}
+	c.tell(node.Progress{Phase: node.Finished, Bytes: done.Bytes, BytesTotal: done.Bytes, Started: done.Started})
+	return fmt.Sprintf("%s was done at %s already: nothing to do", c.what(), done.Finished.Format(time.RFC3339)), done, nil
 }
 
 func (c Config) usable() error {
-	if c.Backup == "" {
+	switch {
+	case c.Action != actionRestore && c.Action != actionEmpty && c.Action != actionUndo:
+		return fmt.Errorf("STATEGRAFT_RESTORE_ACTION is %q, which this agent does not know", c.Action)
+	case c.Mode != "" && c.Mode != "InPlace" && c.Mode != modeRemote:
+		return fmt.Errorf("STATEGRAFT_RESTORE_MODE is %q, which this agent does not know", c.Mode)
+	case c.Keep != keepAlways && c.Keep != keepIfRoom && c.Keep != keepNever:
+		return fmt.Errorf("STATEGRAFT_KEEP_PREVIOUS is %q, which this agent does not know", c.Keep)
+	case c.Action == actionRestore && c.Backup == "":
 		return errors.New("no backup is named (STATEGRAFT_BACKUP is empty)")
+	case c.Action != actionRestore && c.ID == "":
+		return errors.New("STATEGRAFT_RESTORE_ID is empty")
+	case c.Action == actionUndo && c.Undo == "":
+		return errors.New("STATEGRAFT_RESTORE_UNDO is empty")
+	case c.remote() && c.PodName == "":
+		return errors.New("mode Remote needs the pod's name (POD_NAME)")
 	}
 	if info, err := os.Stat(c.DataMount); err != nil || !info.IsDir() {
 		return fmt.Errorf("the data volume is not at %q (STATEGRAFT_DATA_MOUNT)", c.DataMount)
@@ -92,87 +174,18 @@ func (c Config) usable() error {
 	return nil
 }
 
-func (c Config) restore(ctx context.Context, lock *os.File) (string, error) {
-	if c.Image.Python == "" {
-		return "", fmt.Errorf("backup %s cannot be restored: %w with an interpreter", c.Backup, medusa.ErrNone)
-	}
-	ini, err := medusa.Configure(c.Places, c.Private, c.yaml())
-	if err != nil {
-		return "", err
-	}
-	c.Secrets.Learn(c.Places.Credentials())
-	marker := Marker{
-		ID: c.id(), Backup: c.Backup, Outcome: Applying, Try: rand.Text(), Started: time.Now().UTC().Truncate(time.Second),
-	}
-	if err := c.clean(); err != nil {
-		return "", err
-	}
-	report, err := c.precheck(ctx, ini)
-	if err != nil {
-		return "", err
-	}
-	free, err := files.Free(c.Temp)
-	if err != nil {
-		return "", err
-	}
-	if err := Judge(report, c.Backup, free); err != nil {
-		return "", err
-	}
-	if err := c.writable(report.DataDirectory); err != nil {
-		return "", err
-	}
-	marker.Source, marker.Bytes, marker.Tables = report.FQDN, report.Size(), len(report.Tables)
-	if err := marker.write(nextPath(c.DataMount)); err != nil {
-		return "", err
-	}
-	c.Log.Info("restoring", "backup", c.Backup, "source", report.FQDN, "into", report.DataDirectory,
-		"tables", marker.Tables, "bytes", marker.Bytes, "free", free, "cassandra", report.ServerVersion)
-	if err := c.medusa(ctx, ini, lock); err != nil {
-		return "", fmt.Errorf("restore backup %s: %w", c.Backup, err)
-	}
-	return c.finish(report, marker)
-}
-
-// finish checks what Medusa did and makes it durable before it says so.
-func (c Config) finish(report Report, marker Marker) (string, error) {
-	now, err := ReadMarker(c.DataMount)
-	if err != nil {
-		return "", err
-	}
-	if now.Try != marker.Try {
-		return "", fmt.Errorf("backup %s was not restored: Medusa ended without it, its log says why", c.Backup)
-	}
-	if err := Verify(report.DataDirectory, report.Tables); err != nil {
-		return "", fmt.Errorf("backup %s: %w", c.Backup, err)
-	}
-	removed, err := removeStale(report)
-	if err != nil {
-		return "", err
-	}
-	if err := c.clean(); err != nil {
-		return "", err
-	}
-	for _, path := range []string{report.DataDirectory, c.DataMount} {
-		if err := files.SyncVolume(path); err != nil {
-			return "", err
-		}
-	}
-	marker.Outcome, marker.Finished = Done, time.Now().UTC().Truncate(time.Second)
-	if err := marker.write(markerPath(c.DataMount)); err != nil {
-		return "", err
-	}
-	c.Log.Info("restored", "backup", c.Backup, "source", marker.Source, "tables", marker.Tables, "bytes", marker.Bytes,
-		"seconds", time.Since(marker.Started).Seconds(), "stale_files_removed", removed)
-	return fmt.Sprintf("restored backup %s of node %s: %d tables, %s", c.Backup, marker.Source, marker.Tables, human(marker.Bytes)), nil
-}
-
-// clean removes what failed tries have left: each may be as large as the data.
-func (c Config) clean() error {
+// sweep removes what failed tries have left: each may be as large as the data.
+func (c Config) sweep() error {
 	found, err := leftovers(c.Temp)
 	if err != nil {
 		return fmt.Errorf("look for leftovers of failed restores: %w", err)
 	}
+	// Of an agent that had the next marker there.
+	found = append(found, nextPath(c.DataMount))
 	for _, dir := range found {
+		if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("remove what a failed restore left: %w", err)
 		}

@@ -79,29 +79,36 @@ func (r *rig) get(name string) string {
 // report writes what the precheck answers.
 func (r *rig) report(change func(*Report)) {
 	r.t.Helper()
-	tables := map[string]*Table{}
 	answer := Report{
 		FQDN: "cassandra-0", DataDirectory: r.path("vol/data"), SavedCachesDirectory: r.path("vol/saved_caches"),
 		Backups: []string{"b0", "b1"}, Nodes: []string{"cassandra-0", "cassandra-1"}, Complete: true,
 		TokenMap: []string{"cassandra-0", "cassandra-1"}, Tables: []Table{{Keyspace: "shop", Name: "empty-22"}},
 	}
-	for path, text := range content {
-		parts := strings.SplitN(path, "/", 3)
-		id := parts[0] + "/" + parts[1]
-		if tables[id] == nil {
-			tables[id] = &Table{Keyspace: parts[0], Name: parts[1], Files: map[string]int64{}}
-		}
-		tables[id].Files[parts[2]] = int64(len(text))
-	}
-	for _, table := range tables {
-		answer.Tables = append(answer.Tables, *table)
-	}
+	answer.Tables = append(answer.Tables, tablesOf(content)...)
 	change(&answer)
 	text, err := json.Marshal(answer)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.set("report.json", string(text))
+}
+
+// tablesOf is what a manifest says of files.
+func tablesOf(content map[string]string) []Table {
+	found := map[string]*Table{}
+	for path, text := range content {
+		parts := strings.SplitN(path, "/", 3)
+		id := parts[0] + "/" + parts[1]
+		if found[id] == nil {
+			found[id] = &Table{Keyspace: parts[0], Name: parts[1], Files: map[string]int64{}}
+		}
+		found[id].Files[parts[2]] = int64(len(text))
+	}
+	var tables []Table
+	for _, table := range found {
+		tables = append(tables, *table)
+	}
+	return tables
 }
 
 // data are the files below the data directory.
@@ -147,12 +154,15 @@ func (r *rig) restored() {
 	if _, err := os.Stat(nextPath(r.DataMount)); err == nil {
 		r.t.Error("the next marker stays")
 	}
-	if m := r.marker(); m.Outcome != Done || m.Finished.IsZero() || m.Bytes != 29 || m.Tables != 3 {
+	if m := r.marker(); m.Outcome != Finished || m.Doing != nil || m.Finished.IsZero() || m.Bytes != 29 || m.Tables != 3 {
 		r.t.Errorf("marker %+v", m)
 	}
 }
 
-func (r *rig) run() (string, error) { return Run(r.t.Context(), r.Config) }
+func (r *rig) run() (string, error) {
+	text, _, err := Run(r.t.Context(), r.Config)
+	return text, err
+}
 
 func (r *rig) mustRun() string {
 	r.t.Helper()

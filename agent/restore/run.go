@@ -12,11 +12,11 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/process"
 	"github.com/stategraft/stategraft/agent/python"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // lock keeps two restores from one volume. Medusa inherits it, so that it is
@@ -46,6 +46,15 @@ func (c Config) env() []string {
 	change := map[string]string{
 		"BACKUP_NAME": c.Backup, "RESTORE_KEY": c.id(), "RESTORE_MAPPING": "",
 		"MEDUSA_TMP_DIR": c.Temp, "MEDUSA_CQL_K8S_SECRETS_PATH": "",
+	}
+	if c.remote() {
+		if c.Source == "" {
+			c.Source = c.PodName // a pod of the same name in another namespace
+		}
+		mapping, _ := json.Marshal(map[string]any{"in_place": false, "host_map": map[string]any{
+			c.PodName: map[string]any{"source": []string{c.Source}, "seed": false},
+		}}) // strings are always written
+		change["RESTORE_MAPPING"], change["POD_NAME"] = string(mapping), c.PodName
 	}
 	if c.Source != "" {
 		change["POD_IP"] = c.Source // what Medusa takes for the node's name
@@ -80,35 +89,93 @@ func (c Config) precheck(ctx context.Context, ini string) (Report, error) {
 	return report, nil
 }
 
-// medusa runs Medusa's restore.
-func (c Config) medusa(ctx context.Context, ini string, lock *os.File) error {
-	spec := c.Image.Run("-c", python.Restore, ini, c.id(), markerPath(c.DataMount), nextPath(c.DataMount))
-	spec.Env = c.env()
-	if lock != nil {
-		spec.Extra = []*os.File{lock}
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	go c.watch(watching)
-	tail := process.Tail{Size: 20}
-	last := "" // error that it logged
-	err := process.Run(ctx, spec, func(line string) {
-		line = c.Secrets.Hide(line)
-		tail.Add(line)
-		level, message := medusa.Line(line)
-		number := slog.LevelInfo
-		if level == "ERROR" || level == "CRITICAL" {
-			number, last = slog.LevelError, message
-		}
-		c.Log.Log(context.Background(), number, message, "from", "medusa")
-	})
-	if ctx.Err() != nil {
-		return errors.New("interrupted: the next start begins anew")
-	}
+// medusa runs Medusa's restore. When all is downloaded and nothing is changed yet
+// it asks, and goes on only when begin has given no error.
+func (j *job) medusa(ctx context.Context, ini string, begin func(context.Context) error) error {
+	asks, ask, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("the run of Medusa failed: %w%s", err, downloading(because(tail.Lines), last))
+		return fmt.Errorf("start Medusa: %w", err)
+	}
+	answer, answers, err := os.Pipe()
+	if err != nil {
+		asks.Close()
+		ask.Close()
+		return fmt.Errorf("start Medusa: %w", err)
+	}
+	defer answers.Close()
+	spec := j.Image.Run("-c", python.Restore, ini, j.id(), "3", "4")
+	spec.Env = j.env()
+	spec.Extra = []*os.File{ask, answer}
+	if j.lock != nil {
+		spec.Extra = append(spec.Extra, j.lock)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	j.phase(node.Downloading, 0)
+	watching, cease := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() { j.watch(watching); close(watched) }()
+	downloaded := func() { cease(); <-watched }
+	defer downloaded()
+	var out output
+	ended := make(chan error, 1)
+	go func() {
+		err := process.Run(ctx, spec, func(line string) { out.line(j.Config, line) })
+		for _, end := range []*os.File{ask, answer, asks} { // nobody asks any more
+			end.Close()
+		}
+		ended <- err
+	}()
+	defer func() { stop(); <-ended }() // whatever happens here, it does not go on by itself
+	refused := j.answer(ctx, asks, answers, downloaded, begin)
+	err = <-ended
+	ended <- nil
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted: the next start begins anew")
+	case refused != nil:
+		return refused
+	case err != nil:
+		return fmt.Errorf("the run of Medusa failed: %w%s", err, downloading(because(out.tail.Lines), out.last))
 	}
 	return nil
+}
+
+// answer waits until Medusa asks, and answers it. Without an answer it ends.
+func (j *job) answer(ctx context.Context, asks, answers *os.File, downloaded func(), begin func(context.Context) error) error {
+	var one [1]byte
+	n, _ := asks.Read(one[:])
+	downloaded()
+	if n == 0 {
+		return nil // it has ended
+	}
+	if err := begin(ctx); err != nil {
+		answers.Close()
+		return err
+	}
+	_, err := answers.WriteString("go")
+	answers.Close()
+	if err != nil {
+		return fmt.Errorf("answer Medusa: %w", err)
+	}
+	return nil
+}
+
+// output is what Medusa prints.
+type output struct {
+	tail process.Tail
+	last string // error that it logged
+}
+
+func (o *output) line(c Config, line string) {
+	o.tail.Size = 20
+	line = c.Secrets.Hide(line)
+	o.tail.Add(line)
+	level, message := medusa.Line(line)
+	number := slog.LevelInfo
+	if level == "ERROR" || level == "CRITICAL" {
+		number, o.last = slog.LevelError, message
+	}
+	c.Log.Log(context.Background(), number, message, "from", "medusa")
 }
 
 // exception is the last line of a Python traceback.
@@ -140,29 +207,4 @@ func downloading(reason, logged string) string {
 		return ": " + logged
 	}
 	return reason
-}
-
-// watch tells now and then how far the download is.
-func (c Config) watch(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(c.Progress):
-		}
-		var bytes int64
-		found, _ := leftovers(c.Temp)
-		for _, dir := range found {
-			_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-				if err != nil || entry.IsDir() {
-					return nil // it is moved away while it is looked at
-				}
-				if info, err := entry.Info(); err == nil {
-					bytes += info.Size()
-				}
-				return nil
-			})
-		}
-		c.Log.Info("restore is running", "bytes_downloaded", bytes)
-	}
 }

@@ -16,13 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/pod"
 	"github.com/stategraft/stategraft/agent/process"
 	"github.com/stategraft/stategraft/agent/render"
-	"github.com/stategraft/stategraft/agent/restore"
 	"github.com/stategraft/stategraft/agent/snapshot"
 	"github.com/stategraft/stategraft/agent/supervise"
 )
@@ -51,21 +49,6 @@ func runPod(*cobra.Command, []string) error {
 		return nil
 	}
 	pod.Run(ctx, c)
-	return nil
-}
-
-func setup(*cobra.Command, []string) error {
-	log, _ := logger("setup")
-	c, err := podConfig(log)
-	if err == nil {
-		err = pod.Setup(c)
-	}
-	if err != nil {
-		err = fmt.Errorf("the restore cannot be prepared: %w", err)
-		log.Error(err.Error())
-		event.Terminate(terminationLog(), err.Error())
-		os.Exit(1)
-	}
 	return nil
 }
 
@@ -113,6 +96,7 @@ func serve(*cobra.Command, []string) error {
 	if err != nil || port == 0 {
 		port = 9042
 	}
+	go serveNode(ctx, log, secrets)
 	supervise.Run(ctx, supervise.Config{
 		Hold: func(ctx context.Context) {
 			holdBack(ctx, port, length("STATEGRAFT_DATABASE_FIRST", databaseFirst, log), log)
@@ -188,48 +172,6 @@ func prepare(places files.Places, cql string) (process.Spec, error) {
 		return process.Spec{Path: command[0], Args: command[1:], Env: image.Env(nil)}, nil
 	}
 	return image.Serve(config), nil
-}
-
-func restoreOnce(*cobra.Command, []string) error {
-	log, secrets := logger("restore")
-	ctx, cancel := signals()
-	defer cancel()
-	message, err := runRestore(ctx, restore.Config{
-		Places:        places(),
-		Backup:        os.Getenv("STATEGRAFT_BACKUP"),
-		Source:        os.Getenv("STATEGRAFT_RESTORE_SOURCE"),
-		PodName:       os.Getenv("POD_NAME"),
-		DataMount:     os.Getenv("STATEGRAFT_DATA_MOUNT"),
-		DataDirectory: os.Getenv("STATEGRAFT_DATA_DIRECTORY"),
-		Commitlog:     os.Getenv("STATEGRAFT_COMMITLOG_DIRECTORY"),
-		Temp:          os.Getenv("MEDUSA_TMP_DIR"),
-		Private:       private(),
-		PrecheckLimit: length("STATEGRAFT_PRECHECK_LIMIT", 10*time.Minute, log),
-		Progress:      length("STATEGRAFT_PROGRESS", 30*time.Second, log),
-		Secrets:       secrets, Log: log,
-	})
-	if err != nil {
-		text := secrets.Hide(err.Error())
-		log.Error(text)
-		event.Terminate(terminationLog(), text)
-		os.Exit(1)
-	}
-	log.Info(message)
-	event.Terminate(terminationLog(), message)
-	return nil
-}
-
-func runRestore(ctx context.Context, c restore.Config) (string, error) {
-	if c.Temp == "" {
-		c.Temp = c.DataMount
-	}
-	// A restore that is done needs no Medusa, so a missing one is told later.
-	image, err := medusa.Find(medusa.Home, os.Getenv("STATEGRAFT_MEDUSA_PYTHON"))
-	if err != nil {
-		c.Log.Warn("no Medusa", "error", err.Error())
-	}
-	c.Image = image
-	return restore.Run(ctx, c)
 }
 
 // status prints the state files, for kubectl exec.

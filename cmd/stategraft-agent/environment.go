@@ -70,6 +70,7 @@ func podConfig(log *slog.Logger) (pod.Config, error) {
 		},
 		CassandraConfig: os.Getenv("STATEGRAFT_CASSANDRA_CONFIG"),
 		Poll:            length("STATEGRAFT_POLL", 2*time.Second, log),
+		TidyAfter:       length("STATEGRAFT_TIDY_AFTER", 0, log),
 		Log:             log,
 	}
 	// Without a word it is on: what is left out must not open a port to everybody.

@@ -74,6 +74,7 @@ func TestStaysUp(t *testing.T) {
 		{"pod", []string{"STATEGRAFT_CQL_PORT=x"}, []string{"pod"}},
 		{"snapshot-server", []string{"STATEGRAFT_SNAPSHOT_PORT=x"}, []string{"snapshot-server"}},
 		{"serve", []string{"STATEGRAFT_DATABASE_FIRST=0s"}, []string{"medusa", "serve"}},
+		{"serve, wrong port", []string{"STATEGRAFT_NODE_PORT=x"}, []string{"medusa", "serve"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,285 @@
+# Tells which backups the storage holds, or what one of them holds, with Medusa's
+# own code, as JSON of api/node (Backups, Backup).
+#
+# Arguments: the path of medusa.ini, the path of the answer, the prefix to look
+# below (empty for that of medusa.ini, "." for none), and the name of a backup
+# where one is to be looked into. The answer's "error" says what kept it from
+# being made. Nothing is written to the storage.
+#
+# The index is read here and not by Storage.list_node_backups, which ends at the
+# first name that it does not know, and asks for each tokenmap of each backup.
+import json
+import logging
+import os
+import re
+import resource
+import sys
+from collections import defaultdict
+from datetime import datetime, timezone
+from pathlib import Path
+
+# Of this program's memory, in bytes: the container is Medusa's, which may be in
+# the middle of a backup, and kubelet ends all of it where it takes too much.
+MEMORY = 512 << 20
+# How many token maps are read of one backup: one, where no two datacenters have
+# part in it and names resolve.
+MAPS = 4
+
+# What is in the index of a backup (medusa/index.py).
+STAMPED = re.compile(r"^(started|finished)_(.+)_([0-9]+)\.timestamp$")
+PLAIN = re.compile(r"^(?:(tokenmap|manifest)_(.+)\.json|(schema)_(.+)\.cql|(differential|incremental)_(.+))$")
+
+
+class Unclear(Exception):
+    # The storage gave no answer, where Medusa says that there is no such object.
+    pass
+
+
+class Odd(Exception):
+    # Not what Medusa writes.
+    pass
+
+
+def modest():
+    # The first to go where memory or CPU is short. What the system does not allow
+    # is not needed.
+    for change in (lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+                   lambda: Path("/proc/self/oom_score_adj").write_text("1000"), lambda: os.nice(10)):
+        try:
+            change()
+        except Exception:
+            pass
+
+
+class Node:
+    # A node's part in a backup, by the index.
+    def __init__(self):
+        self.blobs = {}
+        self.starts, self.ends = [], []
+
+    def started(self):
+        if self.starts:
+            return min(self.starts)
+        return seconds(self.blobs.get("schema"))  # as NodeBackup.started
+
+    def finished(self):
+        if self.ends:
+            return max(self.ends)
+        return seconds(self.blobs.get("manifest"))  # as NodeBackup.finished
+
+    def differential(self):
+        return "differential" in self.blobs or "incremental" in self.blobs
+
+
+def tell(line):
+    print(line, file=sys.stderr)
+
+
+def seconds(blob):
+    return int(blob.last_modified.timestamp()) if blob is not None and blob.last_modified is not None else None
+
+
+def stamp(seconds):
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def indexed(storage, name=None):
+    # Backup → node → Node. What has a name of another kind is passed over.
+    root = "{}index/backup_index/".format(storage.prefix_path)
+    found = defaultdict(lambda: defaultdict(Node))
+    for blob in storage.storage_driver.list_objects(root if name is None else root + name + "/"):
+        parts = blob.name[len(root):].split("/") if blob.name.startswith(root) else []
+        if len(parts) != 2 or name is not None and parts[0] != name:
+            continue
+        stamped, plain = STAMPED.match(parts[1]), PLAIN.match(parts[1])
+        if stamped:
+            node = found[parts[0]][stamped.group(2)]
+            (node.starts if stamped.group(1) == "started" else node.ends).append(int(stamped.group(3)))
+        elif plain:
+            kind, fqdn = [each for each in plain.groups() if each is not None]
+            found[parts[0]][fqdn].blobs[kind] = blob
+    # Medusa knows a backup by its token map, and needs to know when it began.
+    counting = ((each, {fqdn: node for fqdn, node in nodes.items() if "tokenmap" in node.blobs and node.started() is not None})
+                for each, nodes in found.items())
+    return {each: nodes for each, nodes in counting if nodes}
+
+
+def odd(error):
+    # What is wrong is the object itself, and not that the storage cannot be asked.
+    answer = getattr(error, "response", None)  # botocore
+    if isinstance(answer, dict):
+        return answer.get("Error", {}).get("Code") in ("NoSuchKey", "InvalidObjectState")
+    status = getattr(error, "status_code", None) or getattr(error, "status", None)  # azure, aiohttp
+    return status == 404 or isinstance(error, (Odd, UnicodeDecodeError, FileNotFoundError))
+
+
+def twice(question):
+    try:
+        return question()
+    except Exception as error:
+        if odd(error) or refused(error):
+            raise
+    return question()
+
+
+class Asking:
+    def __init__(self, storage, heard):
+        self.storage, self.heard = storage, heard
+        self.maps = {}  # by their digests: a cluster's are the same for a long time
+
+    def ask(self, what, question):
+        # Medusa takes an answer that it does not understand for "there is none".
+        before = len(self.heard.errors)
+        answer = question()
+        if answer is None and len(self.heard.errors) > before:
+            raise Unclear("{}: {}".format(what, self.heard.errors[before]))  # the first has the cause
+        return answer
+
+    def backup(self, name, fqdn, node):
+        return self.storage.get_node_backup(fqdn=fqdn, name=name, differential_mode=node.differential())
+
+    def map(self, blob):
+        key = (blob.hash, blob.size) if blob.hash else None
+        if key in self.maps:
+            return self.maps[key]
+        ring = {}
+        text = twice(lambda: self.storage.storage_driver.read_blob_as_string(blob))
+        try:
+            for fqdn, at in json.loads(text).items():
+                ring[fqdn] = {"tokens": [str(token) for token in at.get("tokens") or []],
+                              "datacenter": at.get("dc") or "", "rack": at.get("rack") or ""}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise Odd(reason(error))
+        if key is not None:
+            self.maps[key] = ring
+        return ring
+
+    def ring(self, name, nodes):
+        # A token map knows one datacenter's nodes.
+        ring, read = {}, 0
+        for fqdn in sorted(nodes):
+            if fqdn in ring or read == MAPS:
+                continue
+            read += 1
+            try:
+                ring.update(self.map(nodes[fqdn].blobs["tokenmap"]))
+            except Exception as error:
+                # To take a backup for incomplete because the storage gave no answer
+                # would have an older one restored.
+                if not odd(error):
+                    raise
+                tell("the token map of backup {}, node {} cannot be read: {}".format(name, fqdn, reason(error)))
+        return ring
+
+    def there(self, index):
+        # The index outlives backups that the bucket itself expires: the oldest are
+        # asked for, up to the first that is there.
+        names = sorted(index, key=lambda name: (min(node.started() for node in index[name].values()), name))
+        for at, name in enumerate(names):
+            fqdn = min(index[name], key=lambda fqdn: (index[name][fqdn].finished() is None, fqdn))
+            if self.ask(name, lambda: True if self.backup(name, fqdn, index[name][fqdn]).exists() else None):
+                return names[at:]
+        return []
+
+
+def summary(name, nodes, ring):
+    answer = {"name": name, "started": stamp(min(node.started() for node in nodes.values())), "nodes": sorted(nodes)}
+    ends = [nodes[fqdn].finished() if fqdn in nodes else None for fqdn in ring]
+    answer["complete"] = bool(ends) and all(ends)
+    if answer["complete"]:
+        answer["finished"] = stamp(max(ends))
+    return answer
+
+
+def count(manifest):
+    # Bytes, objects and tables of a manifest. Of its objects the sizes are kept,
+    # for there may be some hundred thousand.
+    def slim(value):
+        return int(value["size"]) if "size" in value and "path" in value else value
+
+    sections = json.loads(manifest, object_hook=slim)
+    return sum(sum(s["objects"]) for s in sections), sum(len(s["objects"]) for s in sections), len(sections)
+
+
+def member(asking, name, fqdn, node):
+    backup = asking.backup(name, fqdn, node)
+    answer = {"node": fqdn, "started": stamp(node.started()), "complete": False,
+              "type": "differential" if node.differential() else "full"}
+    manifest = asking.ask("the manifest of node " + fqdn, lambda: backup.manifest)
+    if not manifest:
+        return answer
+    finished = node.finished() or backup.finished
+    answer["complete"] = bool(finished)
+    if finished:
+        answer["finished"] = stamp(finished)
+    try:
+        answer["bytes"], answer["objects"], answer["tables"] = count(manifest)
+    except (ValueError, KeyError, TypeError) as error:
+        tell("the manifest of backup {}, node {} cannot be read: {}".format(name, fqdn, reason(error)))
+        answer["complete"] = False
+    version = backup.release_version
+    answer["version"] = "" if version == "unknown" else version
+    return answer
+
+
+def everything(asking, answer):
+    index = indexed(asking.storage)
+    answer["backups"] = [summary(name, index[name], asking.ring(name, index[name])) for name in asking.there(index)]
+
+
+def one(asking, name, answer):
+    nodes = indexed(asking.storage, name).get(name, {})
+    answer.update(name=name, nodes=[], complete=False, members=[], ring={})
+    if not nodes:
+        return
+    ring = asking.ring(name, nodes)
+    answer.update(summary(name, nodes, ring), ring=ring)
+    answer["members"] = [member(asking, name, fqdn, nodes[fqdn]) for fqdn in sorted(nodes)]
+    complete = {each["node"]: each for each in answer["members"] if each["complete"]}
+    answer["complete"] = bool(ring) and all(fqdn in complete for fqdn in ring)
+    answer.pop("finished", None)
+    if answer["complete"]:
+        answer["finished"] = max(complete[fqdn]["finished"] for fqdn in ring)
+
+
+def look(ini, prefix, name, heard, answer):
+    import medusa.config
+    from medusa.storage import Storage
+
+    config = medusa.config.load_config(defaultdict(lambda: None), Path(ini)).storage
+    if prefix:
+        config = config._replace(prefix=prefix)
+    with Storage(config=config) as storage:
+        answer["prefix"] = storage.prefix_path.rstrip("/")
+        asking = Asking(storage, heard)
+        if name is None:
+            everything(asking, answer)
+        else:
+            one(asking, name, answer)
+
+
+def main():
+    ini, path, prefix = sys.argv[1:4]
+    name = sys.argv[4] if len(sys.argv) > 4 else None
+    heard = Heard()
+    logging.getLogger("").addHandler(heard)
+    answer = {}
+    try:
+        modest()
+        impatient()
+        resigned()
+        look_only()
+        look(ini, prefix, name, heard, answer)
+    except SystemExit:
+        # Medusa logs what is wrong with its configuration and exits.
+        answer = {"error": heard.errors[-1] if heard.errors else "Medusa refuses its configuration"}
+    except MemoryError:
+        answer = {"error": "the index or a manifest takes more than {} MiB of memory to read".format(MEMORY >> 20)}
+    except Exception as error:
+        answer = {"error": reason(error)}
+    with open(path, "w") as out:
+        json.dump(answer, out)
+        out.flush()
+
+
+main()

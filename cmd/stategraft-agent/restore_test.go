@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/event"
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+// TestRestoreTellsItsOutcome: the termination message of a container that did what
+// was asked for, and of one that finds it done, holds the same outcome. It takes no
+// Medusa and no configuration to leave a volume empty and to go back.
+func TestRestoreTellsItsOutcome(t *testing.T) {
+	root := t.TempDir()
+	mount := filepath.Join(root, "vol")
+	file := filepath.Join(mount, "data/shop/orders-11/nb-1-big-Data.db")
+	terminated := filepath.Join(root, "dev/termination-log")
+	for _, path := range []string{file, terminated} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("orders"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(id, action, undo string) (string, node.Done) {
+		t.Helper()
+		env := []string{"STATEGRAFT_ROOT=" + root, "STATEGRAFT_DATA_MOUNT=" + mount, "POD_NAME=cassandra-0", "STATEGRAFT_KEEP_PREVIOUS=IfRoom",
+			"STATEGRAFT_RESTORE_ID=" + id, "STATEGRAFT_RESTORE_ACTION=" + action, "STATEGRAFT_RESTORE_UNDO=" + undo}
+		for _, args := range [][]string{{"setup"}, {"medusa", "restore"}} {
+			command := agent(t, nil, args...)
+			command.Env = append(command.Env, env...)
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v, %s", err, out)
+			}
+		}
+		content, err := os.ReadFile(terminated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, done, err := node.ParseOutcome(string(content))
+		if err != nil {
+			t.Fatalf("%v in %s", err, content)
+		}
+		return text, done
+	}
+	text, first := run("e1/1", "empty", "")
+	if first.ID != "e1/1" || !first.Previous || first.Runs != 1 || !strings.Contains(text, "the volume is empty") {
+		t.Errorf("%s, %+v", text, first)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it is not empty")
+	}
+	if text, again := run("e1/1", "empty", ""); again != first || !strings.Contains(text, "nothing to do") {
+		t.Errorf("%s, %+v, want %+v", text, again, first)
+	}
+	run("u1/1", "undo", "e1/1")
+	if content, err := os.ReadFile(file); err != nil || string(content) != "orders" {
+		t.Errorf("%s, %v", content, err)
+	}
+}
+
+// TestNameOfTheID: the policies look for the variable that the agent reads.
+func TestNameOfTheID(t *testing.T) {
+	if envRestoreID != api.EnvRestoreID {
+		t.Errorf("%s, want %s", envRestoreID, api.EnvRestoreID)
+	}
+}
+
+// TestRestoreReports: while it runs, the container tells how far it is.
+func TestRestoreReports(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	for name, value := range map[string]string{"STATEGRAFT_NODE_PORT": fmt.Sprint(port), "STATEGRAFT_GRPC_TLS": "off", "POD_IP": "cassandra-0"} {
+		t.Setenv(name, value)
+	}
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tell := report(ctx, t.TempDir(), event.New(&out, &event.Secrets{}, "test"))
+	tell(node.Progress{ID: "r1/1", Phase: node.Downloading, Bytes: 1, BytesTotal: 2})
+	var got node.Report
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, node.PathReport))
+		if err == nil {
+			err = json.NewDecoder(answer.Body).Decode(&got)
+			answer.Body.Close()
+		}
+		if err == nil && got.Size > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if got.Node != "cassandra-0" || got.Free <= 0 || got.Restore == nil || got.Restore.Bytes != 1 || got.Restore.ID != "r1/1" {
+		t.Errorf("%+v", got)
+	}
+}

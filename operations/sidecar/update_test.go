@@ -1,0 +1,3 @@
+package sidecar
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
