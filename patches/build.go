@@ -31,6 +31,9 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	if err := squatters(pod); err != nil {
 		return nil, err
 	}
+	if err := impossible(pod, &w, &s.Order); err != nil {
+		return nil, err
+	}
 	b.guaranteed = guaranteed(pod)
 	if b.token = mountsToken(pod); b.token {
 		// Ours have no use for it. Without one of their own there, the API server

@@ -38,6 +38,7 @@ type builder struct {
 
 	grpcPort     int32
 	snapshotPort int32
+	nodePort     int32
 	guaranteed   bool
 	hostNetwork  bool // after the patch
 	token        bool // the pod's containers are given the service account's token

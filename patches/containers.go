@@ -1,6 +1,7 @@
 package patches
 
 import (
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -47,12 +48,25 @@ const (
 	AgentShared  = DirShared + "/bin/stategraft-agent"
 )
 
-// EnvBackup names the backup in the restore container. The policy that keeps a
-// pod from starting without its restore reads it too (deploy/chart/templates/admission).
-const EnvBackup = "STATEGRAFT_BACKUP"
+// Variables of the injected containers that more than one room knows. The policies
+// that keep a pod from starting without its restore read EnvBackup and
+// api.EnvRestoreID (deploy/chart/templates/admission); the agent reads all.
+const (
+	EnvBackup        = "STATEGRAFT_BACKUP"         // the backup to restore
+	EnvRestoreSource = "STATEGRAFT_RESTORE_SOURCE" // the node of the backup, where it is not the pod itself
+	EnvRestoreAction = "STATEGRAFT_RESTORE_ACTION" // empty or undo; without it, restore
+	EnvRestoreUndo   = "STATEGRAFT_RESTORE_UNDO"   // the request whose previous data come back
+	EnvRestoreMode   = "STATEGRAFT_RESTORE_MODE"   // Remote; without it, in place
+	EnvRestorePrefix = "STATEGRAFT_RESTORE_PREFIX" // of the storage, where it is not the pod's own
+	EnvKeepPrevious  = "STATEGRAFT_KEEP_PREVIOUS"  // Always or IfRoom; without it, Never
+	EnvNodePort      = "STATEGRAFT_NODE_PORT"      // of the service of api/node
+	EnvTidyAfter     = "STATEGRAFT_TIDY_AFTER"     // how long CQL answers until previous data go
+	envGRPCTLS       = "STATEGRAFT_GRPC_TLS"       // off; without it the agent asks for TLS
+)
 
-// envSource names the node of the backup to take, where it is not the pod's own.
-const envSource = "STATEGRAFT_RESTORE_SOURCE"
+// restoreEnv are the variables that say what the restore container restores.
+var restoreEnv = [...]string{api.EnvRestoreID, EnvBackup, EnvRestoreSource, EnvRestoreAction, EnvRestoreUndo,
+	EnvRestoreMode, EnvRestorePrefix, EnvKeepPrevious}
 
 // The commands run in whatever image they are put into, as long as it has a
 // shell: a container whose image cannot be pulled is healed by giving it the

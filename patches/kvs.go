@@ -18,7 +18,7 @@ func (b *builder) kvs() {
 		restore := b.kvsContainer(ContainerRestore, []string{AgentInImage, "anna", "restore"})
 		restore.TerminationMessagePolicy = fallbackToLogs
 		restore.Env = append(restore.Env, nonEmpty([]EnvVar{
-			value(EnvBackup, b.s.Restore), value(envSource, b.s.RestoreSource)})...)
+			value(EnvBackup, b.s.Restore), value(EnvRestoreSource, b.s.RestoreSource)})...)
 		b.init(restore)
 	}
 	agent := b.kvsContainer(ContainerAgent, commandAnnaServe)

@@ -77,8 +77,8 @@ func TestMarkOfKinds(t *testing.T) {
 	}
 }
 
-// The pair of the gRPC service is mounted where that runs, and nowhere else; off
-// is said to who writes medusa.ini.
+// The pair of the gRPC service is mounted where that or the node's service runs, and
+// nowhere else; off is said to each that would ask for it.
 func TestGRPCTLS(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -86,8 +86,8 @@ func TestGRPCTLS(t *testing.T) {
 		off   bool
 		mount []string // containers
 	}{
-		{"on", pod("", ""), false, []string{patches.ContainerMedusa}},
-		{"management API", pod("", `"image":"k8ssandra/cass-management-api:4.1"`), false, []string{patches.ContainerMedusa}},
+		{"on", pod("", ""), false, []string{patches.ContainerRestore, patches.ContainerMedusa}},
+		{"management API", pod("", `"image":"k8ssandra/cass-management-api:4.1"`), false, []string{patches.ContainerRestore, patches.ContainerMedusa}},
 		{"off", pod("", ""), true, nil},
 		{"anna", anna("", ""), false, nil},
 	} {
@@ -118,8 +118,8 @@ func TestGRPCTLS(t *testing.T) {
 		if !slices.Equal(mounted, c.mount) {
 			t.Errorf("%s: mounted in %q, want %q", c.what, mounted, c.mount)
 		}
-		// Both write the same file, one after the other.
-		if want := []string{patches.ContainerSetup, patches.ContainerAgent}; c.off && !slices.Equal(told, want) || !c.off && told != nil {
+		// To those who write medusa.ini, and to those who serve with the pair.
+		if want := []string{patches.ContainerSetup, patches.ContainerRestore, patches.ContainerAgent, patches.ContainerMedusa}; c.off && !slices.Equal(told, want) || !c.off && told != nil {
 			t.Errorf("%s: off is told to %q", c.what, told)
 		}
 	}

@@ -3,6 +3,7 @@ package patches
 import (
 	"fmt"
 
+	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -26,18 +27,23 @@ func (b *builder) ports() error {
 		}
 		b.grpcPort = port
 	}
-	port, ok := b.firstFree(DefaultSnapshotPort)
-	if !ok {
-		return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("no port from %d to %d is free in the pod for the snapshot server",
-			DefaultSnapshotPort, DefaultSnapshotPort+portRange-1)}
+	for _, p := range [...]struct {
+		port *int32
+		from int32
+		what string
+	}{{&b.snapshotPort, DefaultSnapshotPort, "snapshot server"}, {&b.nodePort, node.DefaultPort, "node's service"}} {
+		port, ok := b.firstFree(p.from)
+		if !ok {
+			return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("no port from %d to %d is free in the pod for the %s", p.from, p.from+portRange-1, p.what)}
+		}
+		*p.port = port
 	}
-	b.snapshotPort = port
 	return nil
 }
 
 func (b *builder) firstFree(from int32) (int32, bool) {
 	for port := from; port < from+portRange; port++ {
-		if _, ok := b.taken(port); !ok && port != b.grpcPort {
+		if _, ok := b.taken(port); !ok && port != b.grpcPort && port != b.snapshotPort {
 			return port, true
 		}
 	}

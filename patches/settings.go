@@ -2,6 +2,8 @@ package patches
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
 // Settings is what users can choose of an injection, after annotations and
@@ -9,6 +11,10 @@ import (
 type Settings struct {
 	Restore       string // name of the backup to restore before the database starts; empty for none
 	RestoreSource string // node of the backup to take; empty for the pod's own name
+
+	// Order is what a Restore has to do with the pod. While it is pending, it stands
+	// instead of Restore and RestoreSource.
+	Order api.Order
 
 	MedusaConfig  string // ConfigMap with medusa.ini
 	StorageSecret string // Secret with the key credentials; empty for workload identity
@@ -33,6 +39,9 @@ type Settings struct {
 	PodSecurity    string // level that the namespace enforces; empty for none
 	LimitCPU       bool   // a quota or a limit range asks for limits.cpu
 }
+
+// Restores tells whether the pod is to be restored before its database starts.
+func (s *Settings) Restores() bool { return s.Restore != "" || s.Order.Pending }
 
 // Set is the resources of each kind of injected container.
 type Set struct {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -32,8 +33,11 @@ func (b *builder) cassandra() {
 			b.volume(secretVolume(VolumeJMX, b.s.JMXSecret))
 		}
 	}
-	if b.s.Restore != "" {
+	if b.s.Restores() {
 		b.cassandraRestore()
+	}
+	if b.s.Order.Pending {
+		b.ordered()
 	}
 	b.container(b.agent(ContainerAgent, commandPod))
 	if b.w.Snapshot == workload.SnapshotNodetool {
@@ -46,7 +50,7 @@ func (b *builder) cassandra() {
 // own binary where the other containers find it.
 func (b *builder) agent(name string, command []string) *Container {
 	w := &b.w
-	env := append(make([]EnvVar, 0, 14),
+	env := append(make([]EnvVar, 0, 15),
 		value("STATEGRAFT_KIND", string(w.Kind)),
 		field("POD_NAME", podName),
 		field("POD_NAMESPACE", podNamespace),
@@ -58,10 +62,7 @@ func (b *builder) agent(name string, command []string) *Container {
 		value("STATEGRAFT_CQL_PORT", number(w.CQLPort)),
 		value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)),
 	)
-	if !b.s.GRPCTLS {
-		// Without a word the agent asks for TLS.
-		env = append(env, value("STATEGRAFT_GRPC_TLS", "off"))
-	}
+	env = append(env, value(envGRPCTLS, b.tls()))
 	if w.Snapshot == workload.SnapshotManagementAPI {
 		env = append(env, value("STATEGRAFT_MANAGEMENT_API", w.Management.URL()))
 		if w.Management.TLS {
@@ -73,14 +74,15 @@ func (b *builder) agent(name string, command []string) *Container {
 	if w.Config.Volume != "" {
 		env = append(env, value("STATEGRAFT_CASSANDRA_CONFIG", w.Config.Path))
 	}
+	mounts := append(make([]VolumeMount, 0, 5),
+		mount(VolumeShared, DirShared), mount(VolumeMedusa, DirMedusa), readOnly(VolumeMedusaConfig, DirMedusaConfig))
+	if name == ContainerAgent && (b.s.Order.Pending || b.s.Order.Tidy) {
+		env = append(env, value(EnvTidyAfter, tidyAfter))
+		mounts = append(mounts, like(w.Data, false))
+	}
 	return &Container{
 		Name: name, Image: b.s.AgentImage, Command: command, Env: nonEmpty(env),
-		Resources: b.s.Resources.Agent,
-		VolumeMounts: b.withConfig([]VolumeMount{
-			mount(VolumeShared, DirShared),
-			mount(VolumeMedusa, DirMedusa),
-			readOnly(VolumeMedusaConfig, DirMedusaConfig),
-		}),
+		Resources: b.s.Resources.Agent, VolumeMounts: b.withConfig(mounts),
 	}
 }
 
@@ -133,11 +135,30 @@ func (b *builder) medusa() *Container {
 		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
 		value("STATEGRAFT_CQL_PORT", number(b.w.CQLPort)), // the database goes first when both start
 	})...)
-	c.Ports = []Port{{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
+	c.Ports = append(make([]Port, 0, 2), Port{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"})
+	b.node(c)
+	return c
+}
+
+// node has the container serve what api/node says, beside Medusa's gRPC and with the
+// same pair. Of the two containers that do only one runs at a time, so they have one
+// port.
+func (b *builder) node(c *Container) {
+	c.Env = append(c.Env, value(EnvNodePort, number(b.nodePort)))
+	c.Ports = append(c.Ports, Port{Name: node.PortName, ContainerPort: b.nodePort, Protocol: "TCP"})
 	if b.s.GRPCTLS {
 		c.VolumeMounts = append(c.VolumeMounts, readOnly(VolumeGRPCTLS, DirGRPCTLS))
+	} else {
+		c.Env = append(c.Env, value(envGRPCTLS, b.tls()))
 	}
-	return c
+}
+
+// tls is the value of envGRPCTLS.
+func (b *builder) tls() string {
+	if b.s.GRPCTLS {
+		return ""
+	}
+	return "off"
 }
 
 // medusaContainer is what serving and restoring have in common.

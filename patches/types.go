@@ -46,6 +46,11 @@ type Port struct {
 	Protocol      string `json:"protocol"`
 }
 
+// Gate is a core/v1 PodSchedulingGate.
+type Gate struct {
+	Name string `json:"name"`
+}
+
 // VolumeMount is a core/v1 VolumeMount.
 type VolumeMount struct {
 	Name        string `json:"name"`

@@ -13,7 +13,11 @@ import (
 // user is told to write instead; empty for a good value.
 var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationRestore, "nightly-20261130", ""},
-	{api.AnnotationRestore, "2026-11-30T02:00:00+01:00", ""},
+	{api.AnnotationRestore, "2026-11-30T02:00", ""},
+	{api.AnnotationRestore, "latest-1", ""},
+	{api.AnnotationRestore, "2026-11-30T02:00:00+01:00", "annotate the running pod"},
+	{api.AnnotationRestore, "2026-11-30T02:00:00Z", "make a Restore"},
+	{api.AnnotationRestore, "latest", "a template cannot ask for the newest backup"},
 	{api.AnnotationRestore, strings.Repeat("b", 253), ""},
 	{api.AnnotationRestore, "", "name a backup, or take the annotation off"},
 	{api.AnnotationRestore, " ", "the name of a backup"},

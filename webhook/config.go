@@ -142,7 +142,7 @@ func (c *Config) setDefaults() error {
 		}
 		c.defaults[key] = value
 	}
-	check := resolve(&workload.Pod{}, Namespace{}, c)
+	check := resolve(&workload.Pod{}, Namespace{}, c, api.Order{})
 	if len(check.problems) > 0 {
 		return errors.New(check.problems[0].text)
 	}

@@ -30,6 +30,9 @@ type Input struct {
 	// HeldBack tells whether the pods of an owner are admitted without injection
 	// for now; nil for never.
 	HeldBack func(namespace, kind, name string) (api.HeldBack, bool)
+
+	// Order tells what a Restore has to do with a pod; nil for nothing.
+	Order func(namespace, pod string) (api.Order, bool)
 }
 
 // Outcome is a decision with the patch that carries it out.
@@ -54,13 +57,17 @@ type Outcome struct {
 //	inject     | bad      |          | no            | skip bad-annotation
 //	skip       |          |          | no            | skip
 //	any but inject or already-injected     | yes     | refuse, the same reason
+//
+// A pending order of a Restore is a restore that is asked for. It stands instead of
+// the namespace's annotation, and a pod with an annotation of its own beside it is
+// refused: it would be restored to the one and then to the other.
 func Decide(in Input) Outcome {
 	pod, err := workload.Parse(in.Pod)
 	if err != nil {
-		return unreadable(in.Pod, err)
+		return unreadable(in, err)
 	}
 	pod.Claims = in.Claims
-	r := resolve(pod, in.Namespace, in.Config)
+	r := resolve(pod, in.Namespace, in.Config, in.order(pod.Metadata.Name))
 	if in.Config.NativeSidecars == "auto" {
 		r.settings.NativeSidecars = in.NativeSidecars
 	}
@@ -68,7 +75,13 @@ func Decide(in Input) Outcome {
 	out.Owner, _ = pod.Controller()
 	out.Unread = r.unread
 	out.Warnings = append(append(append([]string{}, r.unread...), r.warnings...), out.Warnings...)
-	if r.refuses(out.Decision) {
+	switch order := &r.settings.Order; {
+	case !r.refuses(out.Decision):
+	case order.Pending && r.restoreOwn:
+		out.refuse("", bothAsk(pod, order, in.Namespace.Name))
+	case order.Pending:
+		out.refuseOrder(order, in.Namespace.Name)
+	default:
 		bad, _ := r.problemOf(api.AnnotationRestore)
 		out.refuse(r.settings.Restore, bad.text)
 	}
@@ -135,14 +148,14 @@ func (r *resolved) refuses(d workload.Decision) bool {
 		return false
 	}
 	if r.restoreOwn {
-		if _, bad := r.problemOf(api.AnnotationRestore); bad {
+		if _, bad := r.problemOf(api.AnnotationRestore); bad || r.settings.Order.Pending {
 			return true
 		}
 	}
 	if d.Verdict != workload.Skip || d.Reason == workload.ReasonAlreadyInjected {
 		return false
 	}
-	if r.restoreOwn {
+	if r.restoreOwn || r.settings.Order.Pending {
 		return true
 	}
 	if d.Workload.Kind != workload.KindNone && !d.Workload.HoldsData() {
@@ -170,41 +183,63 @@ func (o *Outcome) refuse(backup, bad string) {
 
 // unreadable answers for a pod that cannot be decoded. The API server decoded
 // it before, so something is wrong here: the pod is admitted as it is, unless
-// it can still be seen that it asks for a restore.
-func unreadable(raw []byte, err error) Outcome {
+// it can still be seen that it is to be restored.
+func unreadable(in Input, err error) Outcome {
 	d := workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonUnreadablePod,
 		Message: "the pod cannot be read: " + fault(err)}
 	out := Outcome{Decision: d}
-	if backup, ok := restoreIn(raw); ok {
-		out.refuse(backup, "")
-	}
+	out.refuseIfAsked(in)
 	return out
 }
 
-// restoreIn looks for the restore annotation and nothing else, in as much of
-// the document as can be read.
-func restoreIn(raw []byte) (backup string, found bool) {
+// refuseIfAsked refuses a pod that could not be decided on, where it is to be
+// restored.
+func (o *Outcome) refuseIfAsked(in Input) {
+	seen := restoreIn(in.Pod)
+	if order := in.order(seen.name); order.Pending {
+		o.refuseOrder(&order, in.Namespace.Name)
+	} else if seen.asked {
+		o.refuse(seen.backup, "")
+	}
+}
+
+// glimpse is what of a pod counts for a restore.
+type glimpse struct {
+	name, backup string
+	asked        bool // by annotation
+}
+
+// restoreIn looks for the pod's name and its restore annotation and nothing else,
+// in as much of the document as can be read.
+func restoreIn(raw []byte) (seen glimpse) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	text := func(into *string) error {
+		value, err := decoder.ReadValue()
+		_ = json.Unmarshal(value, into) // what is no string names nothing
+		return err
+	}
 	// The error does not matter: what was read until then is looked at.
 	_ = enter(decoder, func(name string) error {
 		if name != "metadata" {
 			return decoder.SkipValue()
 		}
 		return enter(decoder, func(name string) error {
-			if name != "annotations" {
-				return decoder.SkipValue()
+			switch name {
+			case "name":
+				return text(&seen.name)
+			case "annotations":
+				return enter(decoder, func(name string) error {
+					if name != api.AnnotationRestore {
+						return decoder.SkipValue()
+					}
+					seen.asked = true
+					return text(&seen.backup)
+				})
 			}
-			return enter(decoder, func(name string) error {
-				value, err := decoder.ReadValue()
-				if name == api.AnnotationRestore {
-					found = true
-					_ = json.Unmarshal(value, &backup) // what is no string names no backup
-				}
-				return err
-			})
+			return decoder.SkipValue()
 		})
 	})
-	return backup, found
+	return seen
 }
 
 // enter hands each member's name of the object that comes next to a function

@@ -36,6 +36,8 @@ var hostile = []string{
 	base(`"affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1}]},"x":{}}`),
 	base(`"initContainers":null`), base(`"initContainers":[]`), base(`"initContainers":[{"name":"stategraft-setup"}]`),
 	base(`"resources":{"limits":{"cpu":"1","memory":"1Gi"}}`), base(`"hostNetwork":true,"dnsPolicy":"None"`),
+	base(`"schedulingGates":null`), base(`"schedulingGates":[null,{}]`), base(`"schedulingGates":{}`), base(`"nodeName":"n"`),
+	strings.Replace(base(`"x":1`), `"image"`, `"env":null,"image"`, 1), strings.Replace(base(`"x":1`), `"image"`, `"env":[null,{"name":"JVM_EXTRA_OPTS","valueFrom":{"x":{"optional":true}}}],"image"`, 1),
 	base(`"volumes":null`), base(`"containers":[{"name":"stategraft-medusa"}]`),
 }
 
@@ -66,7 +68,24 @@ func FuzzDecide(f *testing.F) {
 		if !json.Valid(encode(t, answer(out))) {
 			t.Fatal("the answer is no JSON")
 		}
+		in.Order = ordered(orderVariants["remote"]) // which adds the most
+		if err := decidesOrder(raw, in, Decide(in)); err != nil {
+			t.Fatal("with an order:", err)
+		}
 	})
+}
+
+// decidesOrder checks what must hold for any bytes where there is an order for every
+// pod with a name.
+func decidesOrder(raw []byte, in Input, out Outcome) error {
+	if err := holds(raw, in, out); err != nil && wellTyped(raw) {
+		return err
+	}
+	pending := in.order(restoreIn(raw).name).Pending
+	if pending && out.Verdict == workload.Skip && out.Reason != workload.ReasonAlreadyInjected && json.Valid(raw) && wellTyped(raw) {
+		return stringError("admitted as it was, with a pending order")
+	}
+	return nil
 }
 
 // decides checks what must hold for any bytes.
@@ -131,6 +150,12 @@ func TestHostile(t *testing.T) {
 		out := Decide(in)
 		if err := decides(in.Pod, in, out); err != nil {
 			t.Errorf("%.200s: %v", text, err)
+		}
+		for variant, order := range orderVariants {
+			in.Order = ordered(order)
+			if err := decidesOrder(in.Pod, in, Decide(in)); err != nil {
+				t.Errorf("%s: %.200s: %v", variant, text, err)
+			}
 		}
 	}
 }

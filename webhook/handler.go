@@ -43,6 +43,9 @@ type Handler struct {
 	// HeldBack tells whether the pods of an owner are admitted without injection
 	// for now; nil for never.
 	HeldBack func(namespace, kind, name string) (api.HeldBack, bool)
+
+	// Order tells what a Restore has to do with a pod; nil for nothing.
+	Order func(namespace, pod string) (api.Order, bool)
 }
 
 // Handle implements admission.Handler. It never gives controller-runtime's
@@ -68,7 +71,7 @@ func (h *Handler) decide(req *admission.Request) Outcome {
 		return Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonNotAPodCreation,
 			Message: fmt.Sprintf("only the creation of pods is looked at, not %s of %s", req.Operation, workload.Short(req.Kind.Kind))}}
 	}
-	in := Input{Pod: req.Object.Raw, Namespace: h.Namespaces.Namespace(req.Namespace), Config: h.Config(), HeldBack: h.HeldBack}
+	in := Input{Pod: req.Object.Raw, Namespace: h.Namespaces.Namespace(req.Namespace), Config: h.Config(), HeldBack: h.HeldBack, Order: h.Order}
 	if h.NativeSidecars != nil {
 		in.NativeSidecars = h.NativeSidecars()
 	}
@@ -79,9 +82,7 @@ func (h *Handler) decide(req *admission.Request) Outcome {
 // unless it asks for a restore.
 func (h *Handler) broken(req *admission.Request, err error) Outcome {
 	out := Outcome{Decision: workload.Decision{Verdict: workload.Skip, Reason: workload.ReasonInternalError, Message: workload.Clip(err.Error(), 200)}}
-	if backup, ok := restoreIn(req.Object.Raw); ok {
-		out.refuse(backup, "")
-	}
+	out.refuseIfAsked(Input{Pod: req.Object.Raw, Namespace: Namespace{Name: req.Namespace}, Order: h.Order})
 	return out
 }
 

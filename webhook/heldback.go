@@ -109,7 +109,7 @@ func (h *HeldBack) Find(namespace, kind, name string) (api.HeldBack, bool) {
 // configuration or its node's network the database would be another, or none. r and
 // patch are what the pod would get.
 func heldBack(pod *workload.Pod, r *resolved, patch *patches.Patch, in Input) (string, bool) {
-	if in.HeldBack == nil || r.settings.Restore != "" || r.settings.ConfigMap != "" || r.settings.HostNetwork {
+	if in.HeldBack == nil || r.settings.Restores() || r.settings.ConfigMap != "" || r.settings.HostNetwork {
 		return "", false
 	}
 	owner, ok := pod.Controller()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -19,6 +20,7 @@ import (
 var places = regexp.MustCompile(`^/(metadata/(annotations|labels)(/stategraft\.io~1injected)?` +
 	`|spec/(volumes|initContainers|containers)(/-|/\d+)?` +
 	`|spec/containers/\d+/(volumeMounts(/-)?|ports(/\d+/hostPort)?)` +
+	`|spec/(initContainers|containers)/\d+/env(/-|/\d+)?|spec/schedulingGates(/-)?` +
 	`|spec/affinity(/pod(Anti)?Affinity(/(required|preferred)DuringSchedulingIgnoredDuringExecution(/-)?)?)?` +
 	`|spec/(hostNetwork|dnsPolicy))$`)
 
@@ -49,6 +51,9 @@ func holds(raw []byte, in Input, out Outcome) error {
 	result, err := patched(raw, out)
 	if err != nil {
 		return fmt.Errorf("the patch does not apply: %w", err)
+	}
+	if err := orderKept(in, out, result); err != nil {
+		return err
 	}
 	in.Pod = result
 	if again := Decide(in); again.Verdict != workload.Skip || again.Reason != workload.ReasonAlreadyInjected || again.Patch != nil {
@@ -155,7 +160,10 @@ func survivesList(at string, before, after []any) error {
 			continue
 		}
 		if object, ok := entry.(map[string]any); ok {
-			if name, _ := object["name"].(string); strings.HasPrefix(name, workload.OwnPrefix) {
+			name, _ := object["name"].(string)
+			value, _ := object["value"].(string)
+			if strings.HasPrefix(name, workload.OwnPrefix) || at == "/spec/schedulingGates" && name == api.GateRestore ||
+				strings.HasSuffix(at, "/env") && (value == "" || strings.HasSuffix(value, " -Dcassandra.auto_bootstrap=false")) {
 				continue
 			}
 		}

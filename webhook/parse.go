@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -30,6 +32,9 @@ var (
 func backupName(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("it is empty; name a backup, or take the annotation off to start without a restore")
+	}
+	if _, err := time.Parse(time.RFC3339, text); err == nil || text == api.BackupLatest {
+		return "", errors.New("a template cannot ask for the newest backup, or the newest before a time: each new pod would find another; name a backup, or make a Restore, or annotate the running pod")
 	}
 	if !backupPattern.MatchString(text) || strings.Contains(text, "..") {
 		return "", errors.New("it takes the name of a backup: a letter or digit, then letters, digits and . _ : + - (no slash, no ..), at most 253")

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/stategraft/stategraft/api/node"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -163,7 +164,9 @@ func portsFree(before, after *corev1.Pod) error {
 	for _, c := range slices.Concat(after.Spec.Containers, after.Spec.InitContainers) {
 		for _, p := range c.Ports {
 			if workload.Own(c.Name) {
-				if other, ok := taken[p.ContainerPort]; ok {
+				// The restore container is done when the one with the same service starts.
+				other, ok := taken[p.ContainerPort]
+				if ok && !(c.Name == patches.ContainerRestore && other == patches.ContainerMedusa && p.Name == node.PortName) {
 					return fmt.Errorf("port %d of %s is taken by %s", p.ContainerPort, c.Name, other)
 				}
 				taken[p.ContainerPort] = c.Name
@@ -178,7 +181,7 @@ func portsFree(before, after *corev1.Pod) error {
 				continue // init containers of the user's run one by one
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
-			if other, ok := host[key]; ok && p.HostPort != 0 {
+			if other, ok := host[key]; ok && p.HostPort != 0 && c.Name != patches.ContainerRestore {
 				return fmt.Errorf("host port %s of %s is taken by %s", key, c.Name, other)
 			}
 			host[key] = c.Name

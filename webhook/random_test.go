@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -50,6 +51,12 @@ func (g generator) pod() map[string]any {
 		return []any{map[string]any{"apiVersion": "apps/v1", "kind": pick(g, "StatefulSet", "ReplicaSet", "Redis"), "name": "db", "controller": true, "uid": "u"}}
 	})
 	spec := map[string]any{"containers": g.containers(pick(g, 1, 1, 2, 3), "c"), "x~/y": map[string]any{}}
+	if g.chance(20) {
+		spec["schedulingGates"] = pick[any](g, nil, []any{}, []any{map[string]any{"name": "a/b"}}, []any{map[string]any{"name": api.GateRestore, "x": 1}})
+	}
+	if g.chance(5) {
+		spec["nodeName"] = "n1"
+	}
 	g.maybe(spec, "initContainers", func() any { return g.containers(g.IntN(3), "i") })
 	g.maybe(spec, "volumes", func() any { return g.volumes() })
 	g.maybe(spec, "affinity", func() any { return g.affinity() })
@@ -141,7 +148,8 @@ func (g generator) containers(n int, prefix string) []any {
 		g.maybe(c, "env", func() any {
 			return []any{map[string]any{"name": "NODE", "valueFrom": pick[any](g, nil, map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.uid"}},
 				map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": "k"}})},
-				map[string]any{"name": "SERVER_TYPE", "value": pick(g, "memory", "ebs", "r")}}
+				map[string]any{"name": "SERVER_TYPE", "value": pick(g, "memory", "ebs", "r")},
+				map[string]any{"name": pick(g, "JVM_EXTRA_OPTS", "JAVA_TOOL_OPTIONS", "X"), "value": pick(g, "", "-Xms1g", "$(SERVER_TYPE)")}}
 		})
 		g.maybe(c, "resources", func() any { return g.resources() })
 		g.maybe(c, "securityContext", func() any { return g.security() })
@@ -222,7 +230,15 @@ func randomPod(tb testing.TB, seed uint64, injected map[workload.Kind]int) ([]by
 	g := generator{rand.New(rand.NewPCG(seed, 1))}
 	raw := encode(tb, g.pod())
 	in := Input{Pod: raw, Namespace: labelled(), Config: DefaultConfig(), NativeSidecars: g.chance(70)}
+	var order api.Order
+	if g.chance(40) {
+		order = g.order()
+		in.Order = ordered(order)
+	}
 	out := Decide(in)
+	if order.Pending && out.Verdict == workload.Skip {
+		return raw, fmt.Errorf("admitted as it was (%s), with a pending order", out.Reason)
+	}
 	if err := holds(raw, in, out); err != nil {
 		return raw, err
 	}

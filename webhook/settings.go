@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
@@ -24,7 +25,7 @@ type resolved struct {
 	unread   []string // warnings of keys that are not read
 
 	imageChosen  bool // the pod or its namespace names Medusa's image
-	restoreAsked bool // by the pod or its namespace, well or badly
+	restoreAsked bool // by the pod or its namespace, well or badly, or by an order
 	restoreOwn   bool // by the pod itself
 }
 
@@ -45,14 +46,19 @@ func (l layers) get(key string) (value, where string, ok bool) {
 }
 
 // resolve reads every annotation from the pod, its namespace and the
-// configuration's defaults, in this order, and reports each that is wrong.
-func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
+// configuration's defaults, in this order, and reports each that is wrong. A pending
+// order stands instead of the restore that the namespace asks for.
+func resolve(pod *workload.Pod, ns Namespace, config *Config, order api.Order) resolved {
 	r := resolved{settings: config.base, unread: misspelt(pod, ns)}
+	r.settings.Order = order
+	if order.Pending {
+		ns.Annotations = without(ns.Annotations, api.AnnotationRestore, api.AnnotationRestoreSource)
+	}
 	from := layers{pod.Metadata.Annotations, ns.Annotations, config.defaults}
 	r.read(from)
 	_, r.restoreOwn = pod.Metadata.Annotations[api.AnnotationRestore]
 	_, inherited := ns.Annotations[api.AnnotationRestore]
-	r.restoreAsked = r.restoreOwn || inherited
+	r.restoreAsked = r.restoreOwn || inherited || order.Pending
 	_, own := pod.Metadata.Annotations[api.AnnotationMedusaImage]
 	_, shared := ns.Annotations[api.AnnotationMedusaImage]
 	r.imageChosen = own || shared
@@ -67,6 +73,15 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config) resolved {
 		r.warnings = append(r.warnings, "namespace "+ns.Name+" is too new to be known here: its annotations are not applied")
 	}
 	return r
+}
+
+// without gives a mapping without some of its keys.
+func without(from map[string]string, keys ...string) map[string]string {
+	kept := maps.Clone(from)
+	for _, key := range keys {
+		delete(kept, key)
+	}
+	return kept
 }
 
 // read parses every annotation that stands in one of the layers.

@@ -11,7 +11,9 @@ import (
 )
 
 // misspelt warns of each key under stategraft.io/ that nothing reads: a typo
-// would otherwise look like a setting that does not work.
+// would otherwise look like a setting that does not work. The answer to a restore
+// that was asked for on a live pod is read there only: in a template that such a pod
+// was copied into it says nothing, and means no harm.
 func misspelt(pod *workload.Pod, ns Namespace) []string {
 	var warnings []string
 	warnings = unknown(warnings, "annotation", "the pod", pod.Metadata.Annotations, api.Annotations, api.Labels)
@@ -32,7 +34,7 @@ func carriesOwn(pod *workload.Pod) bool {
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string
 	for key := range have {
-		if alike(key) && key != api.LabelInjected && !slices.Contains(known, key) {
+		if alike(key) && key != api.LabelInjected && key != api.AnnotationRestoreAnswer && !slices.Contains(known, key) {
 			keys = append(keys, key)
 		}
 	}

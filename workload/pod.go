@@ -69,9 +69,16 @@ type Spec struct {
 	NodeSelector   map[string]string `json:"nodeSelector"`
 	PriorityClass  string            `json:"priorityClassName"`
 	ActiveDeadline *int64            `json:"activeDeadlineSeconds"`
+	NodeName       string            `json:"nodeName"`
+	Gates          []Gate            `json:"schedulingGates"`
 	OS             struct {
 		Name string `json:"name"`
 	} `json:"os"`
+}
+
+// Gate is a core/v1 PodSchedulingGate.
+type Gate struct {
+	Name string `json:"name"`
 }
 
 // Container is the part of core/v1 Container that is read.

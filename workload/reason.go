@@ -30,6 +30,7 @@ const (
 	ReasonNoStableIdentity     Reason = "no-stable-identity"
 	ReasonUnsupportedUID       Reason = "unsupported-uid"
 	ReasonNothingToRestore     Reason = "nothing-to-restore"
+	ReasonCannotRestore        Reason = "cannot-restore"
 	ReasonBadAnnotation        Reason = "bad-annotation"
 	ReasonPortConflict         Reason = "port-conflict"
 	ReasonNameConflict         Reason = "name-conflict"
@@ -46,7 +47,7 @@ var Reasons = []Reason{
 	ReasonMirrorPod, ReasonNamespaceNotLabelled, ReasonOptedOut, ReasonUnsupportedOS, ReasonJobOwned,
 	ReasonNotADatabase, ReasonAmbiguousContainer, ReasonAlreadyHasBackup, ReasonRunsToCompletion,
 	ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID, ReasonNothingToRestore,
-	ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonHeldBack,
+	ReasonCannotRestore, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonHeldBack,
 	ReasonAlreadyInjected, ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
 }
 
@@ -75,7 +76,7 @@ func (r Reason) Wanted() bool {
 	switch r {
 	case ReasonAmbiguousContainer, ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID,
 		ReasonUnsupportedOS, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded,
-		ReasonHeldBack, ReasonNothingToRestore, ReasonUnreadablePod, ReasonInternalError:
+		ReasonHeldBack, ReasonNothingToRestore, ReasonCannotRestore, ReasonUnreadablePod, ReasonInternalError:
 		return true
 	}
 	return false

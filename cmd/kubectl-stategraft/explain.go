@@ -16,7 +16,8 @@ func explainCommand() *cobra.Command {
 		Long: `Prints for each pod, or object with a pod template, what admission would decide
 and why. With -o json each decision is one JSON object on a line of its own.`,
 		Example: `  kubectl stategraft explain -f cassandra.yaml
-  kubectl get pod cassandra-0 -o yaml | kubectl stategraft explain -f - -o json`,
+  kubectl get pod cassandra-0 -o yaml | kubectl stategraft explain -f - -o json
+  kubectl get restore nightly-back -o yaml > r.yaml; kubectl stategraft explain -f cassandra.yaml --restore r.yaml`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if f.output != "text" && f.output != "json" {
 				return fmt.Errorf("--output %s: it takes text or json", f.output)

@@ -45,6 +45,7 @@ func TestProcesses(t *testing.T) {
 	kubeconfig := cluster.KubeconfigPath(dir)
 	t.Run("drain", func(t *testing.T) { drains(t, kubeconfig) })
 	t.Run("asked twice", func(t *testing.T) { endsAtOnce(t, kubeconfig) })
+	t.Run("orders", func(t *testing.T) { ordersAppear(t, cp.Config(), kubeconfig) })
 	t.Run("leader", func(t *testing.T) { leaders(t, kubeconfig) })
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/webhook"
 )
 
@@ -80,7 +83,12 @@ func serve(f webhookFlags) error {
 		TLSOpts: []func(*tls.Config){pair.configure},
 	})
 	limit := shutdownLimit
+	known, err := webhookScheme()
+	if err != nil {
+		return err
+	}
 	mgr, err := manager.New(rest, manager.Options{
+		Scheme:        known,
 		Logger:        log,
 		WebhookServer: server,
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(),
@@ -100,9 +108,13 @@ func serve(f webhookFlags) error {
 	if err != nil {
 		return err
 	}
+	restores, err := webhook.WatchRestores(end.ctx, mgr.GetCache(), log.WithName("restores"))
+	if err != nil {
+		return err
+	}
 	handler := webhook.New(&webhook.Handler{
 		Namespaces: namespaces, Config: configuration.Config, Log: log.WithName("admission"), NativeSidecars: version.Native,
-		HeldBack: held.Find, Events: webhook.Recorder{EventRecorder: mgr.GetEventRecorder("stategraft")},
+		HeldBack: held.Find, Order: restores.Find, Events: webhook.Recorder{EventRecorder: mgr.GetEventRecorder("stategraft")},
 	})
 	// The manager runs the server only once it has been asked for it.
 	server = mgr.GetWebhookServer()
@@ -114,10 +126,19 @@ func serve(f webhookFlags) error {
 	}
 	// Ready says that the next admission will be answered: not about to end, the
 	// certificate loaded, the informers filled, and a connection taken.
-	if err := checks(mgr, end.ready, pair.ready, synced(mgr), server.StartedChecker()); err != nil {
+	if err := checks(mgr, end.ready, pair.ready, synced(mgr), restores.Ready, server.StartedChecker()); err != nil {
 		return err
 	}
 	return mgr.Start(end.ctx)
+}
+
+// webhookScheme are the kinds that the webhook reads.
+func webhookScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("registering the kinds: %w", err)
+	}
+	return scheme, nil
 }
 
 // serverVersion asks for the API server's version, and keeps up with it once the

@@ -231,6 +231,15 @@ func TestRestorePending(t *testing.T) {
 		{"no status yet", "nightly", []change{func(_ testing.TB, pod *corev1.Pod) { pod.Status = corev1.PodStatus{} }}, true},
 		{"asked on the live pod", "", []change{annotated(api.AnnotationRestore, "nightly")}, true},
 		{"another one is asked on the live pod", "nightly", []change{annotated(api.AnnotationRestore, "weekly")}, true},
+		{"asked on the live pod, and answered", "", []change{annotated(api.AnnotationRestore, "nightly"), annotated(api.AnnotationRestoreAnswer, "nightly: refused: there is no such backup")}, false},
+		{"asked on the live pod, and another was answered", "", []change{annotated(api.AnnotationRestore, "nightly"), annotated(api.AnnotationRestoreAnswer, "nightly-2: Restore nightly-2")}, true},
+		{"asked badly on the live pod", "", []change{annotated(api.AnnotationRestore, "a/b")}, true},
+		{"asked badly on the live pod, and answered", "", []change{annotated(api.AnnotationRestore, "a/b"), annotated(api.AnnotationRestoreAnswer, "a/b c14cddc0: refused")}, false},
+		{"another one is asked on the live pod, and answered", "nightly", []change{annotated(api.AnnotationRestore, "weekly"), annotated(api.AnnotationRestoreAnswer, "weekly: refused")}, false},
+		{"is restored, and was answered", "nightly", []change{runsNow(restore), annotated(api.AnnotationRestoreAnswer, "nightly: Restore x")}, true},
+		{"gated", "", []change{gated(api.GateRestore)}, true},
+		{"gated, and answered", "", []change{gated(api.GateRestore), annotated(api.AnnotationRestoreAnswer, "nightly: Restore x")}, true},
+		{"gated by another", "", []change{gated("other.io/gate")}, false},
 		{"asked by the namespace, and restored", "nightly", []change{func(_ testing.TB, pod *corev1.Pod) { delete(pod.Annotations, api.AnnotationRestore) }}, false},
 		{"asked by the namespace", "nightly", []change{func(_ testing.TB, pod *corev1.Pod) { delete(pod.Annotations, api.AnnotationRestore) }, runsNow(restore)}, true},
 	} {
@@ -246,6 +255,37 @@ func TestRestorePending(t *testing.T) {
 					t.Errorf("pending is %v", got)
 				}
 			})
+		}
+	}
+}
+
+func gated(name string) change {
+	return func(_ testing.TB, pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
+	}
+}
+
+// A pod that a Restore has an order for is not touched until its container is done.
+func TestOrderPending(t *testing.T) {
+	order := api.Order{Restore: "r", ID: "r/1", Pending: true, Action: api.ActionEmpty}
+	for _, c := range []struct {
+		name    string
+		changes []change
+		pending bool
+	}{
+		{"done", nil, false},
+		{"runs", []change{runsNow(restore)}, true},
+		{"failed", []change{failedNow(restore)}, true},
+		{"at its gate", []change{gated(api.GateRestore)}, true},
+		{"done, and asked for another", []change{annotated(api.AnnotationRestore, "weekly")}, true},
+		{"done, and asked for another that was refused", []change{annotated(api.AnnotationRestore, "weekly"), annotated(api.AnnotationRestoreAnswer, "weekly: refused")}, false},
+	} {
+		pod := ordered(t, cassandra, nil, order)
+		pod.Spec.SchedulingGates = nil // lifted
+		run(pod)
+		apply(t, pod, c.changes...)
+		if got := restorePending(pod, parts(pod)); got != c.pending {
+			t.Errorf("%s: pending is %v", c.name, got)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package heal
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -86,10 +89,16 @@ func idles(all []part, p part) bool {
 const envBackup = "STATEGRAFT_BACKUP"
 
 // restorePending tells whether the pod is to be restored and is not yet: then it
-// is nobody's to touch. Another backup that is asked for on a live pod is one too.
-// The container goes by its name alone, to be on the safe side.
+// is nobody's to touch. Another backup that is asked for on a live pod is one too,
+// until that is answered: from then on it is up to the Restore that came of it, which
+// needs a sidecar that runs, or nothing came of it. The container goes by its name
+// alone, to be on the safe side.
 func restorePending(pod *corev1.Pod, all []part) bool {
+	if slices.ContainsFunc(pod.Spec.SchedulingGates, gateOfRestore) {
+		return true
+	}
 	asked, ok := pod.Annotations[api.AnnotationRestore]
+	ok = ok && !answered(pod, asked)
 	for _, p := range all {
 		if p.Name != containerRestore || !p.init {
 			continue
@@ -100,6 +109,19 @@ func restorePending(pod *corev1.Pod, all []part) bool {
 		return ok && !slices.ContainsFunc(p.Env, func(v corev1.EnvVar) bool { return v.Name == envBackup && v.Value == asked })
 	}
 	return ok
+}
+
+func gateOfRestore(g corev1.PodSchedulingGate) bool { return g.Name == api.GateRestore }
+
+// answered tells whether the annotation was answered for this value. In place of one
+// that names no backup there is its beginning and a hash (operations/request).
+func answered(pod *corev1.Pod, asked string) bool {
+	answer, ok := pod.Annotations[api.AnnotationRestoreAnswer]
+	if !ok || strings.HasPrefix(answer, asked+": ") {
+		return ok
+	}
+	sum := sha256.Sum256([]byte(asked))
+	return strings.HasPrefix(answer, workload.Short(asked)+" "+hex.EncodeToString(sum[:4])+": ")
 }
 
 // ownerOf is the pod's controlling owner, or the pod itself where nobody made it.

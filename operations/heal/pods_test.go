@@ -26,6 +26,12 @@ func at(after time.Duration) metav1.Time { return metav1.NewTime(start.Add(after
 // admitted is a pod of the corpus as the webhook admits it, with annotations.
 func admitted(t testing.TB, name string, annotations map[string]string) *corev1.Pod {
 	t.Helper()
+	return ordered(t, name, annotations, api.Order{})
+}
+
+// ordered is such a pod that a Restore has an order for.
+func ordered(t testing.TB, name string, annotations map[string]string, order api.Order) *corev1.Pod {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "test", "corpus", "pods", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +48,7 @@ func admitted(t testing.TB, name string, annotations map[string]string) *corev1.
 		t.Fatal(err)
 	}
 	out := webhook.Decide(webhook.Input{Pod: raw, Config: webhook.DefaultConfig(), NativeSidecars: true,
+		Order:     func(string, string) (api.Order, bool) { return order, order.Pending || order.Tidy },
 		Namespace: webhook.Namespace{Name: before.Namespace, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}})
 	if out.Verdict != workload.Inject {
 		t.Fatalf("%s: %s (%s) %s", name, out.Verdict, out.Reason, out.Message)

@@ -17,6 +17,12 @@ func randomPod(t *testing.T, r *rand.Rand, from []*corev1.Pod) *corev1.Pod {
 	if r.IntN(6) == 0 {
 		pod.Annotations[api.AnnotationRestore] = "weekly"
 	}
+	if r.IntN(12) == 0 {
+		pod.Annotations[api.AnnotationRestoreAnswer] = pick(r, "weekly: refused", "nightly: refused")
+	}
+	if r.IntN(12) == 0 {
+		gated(pick(r, api.GateRestore, "other.io/gate"))(t, pod)
+	}
 	if r.IntN(6) == 0 && hasContainer(pod, containerSetup) {
 		blocked(containerSetup, "ErrImagePull")(t, pod)
 	}
@@ -64,7 +70,8 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 func TestJudgeProperties(t *testing.T) {
 	asked := map[string]string{api.AnnotationRestore: "nightly"}
 	from := []*corev1.Pod{admitted(t, cassandra, nil), admitted(t, "cass-operator", nil), admitted(t, anna, nil),
-		admitted(t, "cloudburst-executor", nil), admitted(t, cassandra, asked), admitted(t, anna, asked)}
+		admitted(t, "cloudburst-executor", nil), admitted(t, cassandra, asked), admitted(t, anna, asked),
+		ordered(t, cassandra, nil, api.Order{Restore: "r", ID: "r/1", Pending: true, Action: api.ActionRestore, Backup: "nightly"})}
 	r := rand.New(rand.NewPCG(4, 0)) // the same pods each time: a test that fails now and then is of no use
 	count := map[action]int{}
 	for range 10_000 {

@@ -36,6 +36,7 @@ func TestRefused(t *testing.T) {
 		{"created before", 10 * minute, 0, seen(minute, 6*minute, other), seen(0, 5*minute, ""), true, 4 * minute},
 		{"not lately", time.Hour, 0, seen(minute, 30*minute, other), history{}, false, 63 * minute},
 		{"by our policy", 10 * minute, 0, seen(minute, 9*minute, `create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: ValidatingAdmissionPolicy 'restore.stategraft.io' with binding 'restore.stategraft.io' denied request: pod db/db-0 asks for backup "x"`), history{}, false, 13 * minute},
+		{"by our policy of Restores", 10 * minute, 0, seen(minute, 9*minute, `create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: ValidatingAdmissionPolicy 'restore-pending.stategraft.io' with binding 'restore-pending.stategraft.io' denied request: pod db/db-0 is to be restored by Restore r`), history{}, false, 13 * minute},
 		{"by our webhook", 10 * minute, 0, seen(minute, 9*minute, `create Pod db-0 in StatefulSet db failed error: admission webhook "pods.stategraft.io" denied the request: stategraft: backup "x" cannot be restored`), history{}, false, 13 * minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {

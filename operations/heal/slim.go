@@ -30,8 +30,8 @@ func ByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// slimPod keeps of a pod what judge reads. Of one that is Ready, as nearly all
-// are, that is next to nothing.
+// slimPod keeps of a pod what judge reads, and what request does. Of one that is
+// Ready, as nearly all are, that is next to nothing.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -40,8 +40,12 @@ func slimPod(object any) (any, error) {
 	kept := &corev1.Pod{}
 	kept.ObjectMeta = slimMeta(&pod.ObjectMeta)
 	kept.Labels = only(pod.Labels, api.LabelInjected)
-	kept.Annotations = only(pod.Annotations, api.AnnotationRestore, api.AnnotationHeldBack)
+	kept.Annotations = only(pod.Annotations, api.AnnotationHeldBack,
+		api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationRestoreAnswer) // for request
 	kept.Spec.NodeName = pod.Spec.NodeName
+	if slices.ContainsFunc(pod.Spec.SchedulingGates, gateOfRestore) {
+		kept.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: api.GateRestore}}
+	}
 	kept.Status.Phase, kept.Status.NominatedNodeName = pod.Status.Phase, pod.Status.NominatedNodeName
 	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, api.ConditionDegraded} {
 		if c := conditionOf(pod, kind); c != nil {

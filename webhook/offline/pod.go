@@ -31,6 +31,7 @@ type Options struct {
 	Namespace   webhook.Namespace
 	Config      *webhook.Config
 	Annotations map[string]string // added to each pod before it is decided on
+	Orders      Orders            // of a Restore; nil for none
 }
 
 // Decide runs the webhook's decision on the pod of the document.
@@ -53,7 +54,7 @@ func Decide(d Document, options Options) (Result, error) {
 		return result, d.podError(err)
 	}
 	result.Outcome = webhook.Decide(webhook.Input{Pod: pod, Claims: claims, Namespace: options.Namespace,
-		Config: options.Config, NativeSidecars: true})
+		Config: options.Config, NativeSidecars: true, Order: options.Orders})
 	result.Warnings = append(result.Warnings, misplaced(d)...)
 	if result.Patch != nil {
 		if raw, ok := at(edited.JSON, d.Prefix+"/metadata"); !ok || string(raw) == "null" {
