@@ -9,13 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/stategraft/stategraft/certs"
 	"github.com/stategraft/stategraft/operations/certificates"
 	"github.com/stategraft/stategraft/operations/coverage"
 	"github.com/stategraft/stategraft/operations/heal"
+	"github.com/stategraft/stategraft/operations/lookup"
+	"github.com/stategraft/stategraft/operations/request"
+	"github.com/stategraft/stategraft/operations/restore"
+	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/webhook"
 )
 
@@ -85,7 +91,12 @@ func control(f controllerFlags) error {
 	objects := heal.ByObject()
 	objects[&corev1.ConfigMap{}] = webhook.HeldBackCache(namespace)
 	limit := shutdownLimit
+	known, err := webhookScheme() // the controllers' too
+	if err != nil {
+		return err
+	}
 	mgr, err := manager.New(rest, manager.Options{
+		Scheme:                  known,
 		Logger:                  log,
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: objects},
 		Metrics:                 metricsserver.Options{BindAddress: f.metrics},
@@ -119,7 +130,16 @@ func control(f controllerFlags) error {
 
 // controllers adds all that run.
 func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, namespace string, configuration *webhook.ConfigFile, version *webhook.ServerVersion) error {
+	authority, err := certificates.NewSource(mgr, f.certificates)
+	if err != nil {
+		return err
+	}
+	f.certificates.Source = authority
 	if err := certificates.Add(mgr, f.certificates); err != nil {
+		return err
+	}
+	inbox := request.NewInbox()
+	if err := restores(mgr, namespace, authority, inbox); err != nil {
 		return err
 	}
 	if err := heal.Add(mgr, heal.Options{Namespace: namespace, After: f.healAfter}); err != nil {
@@ -136,7 +156,22 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 	return coverage.Add(mgr, coverage.Options{
 		Namespace: namespace, Config: configuration.Config, NativeSidecars: version.Native, HeldBack: held.Find,
 		WebhookConfiguration: f.certificates.WebhookConfiguration, Injected: injected,
+		RestoreAsked: func(pod *metav1.PartialObjectMetadata) { inbox.Asked(pod) },
 	})
+}
+
+// restores adds what restores pods, and what makes Restores of annotations. Both wait
+// for the CustomResourceDefinition; nothing else waits for them.
+func restores(mgr manager.Manager, namespace string, authority certs.Source, inbox *request.Inbox) error {
+	nodes := sidecar.New(authority)
+	lookups := lookup.New(mgr.GetClient(), mgr.GetAPIReader(), nodes)
+	if err := restore.Add(mgr, restore.Options{Namespace: namespace, Nodes: nodes, Lookups: lookups}); err != nil {
+		return fmt.Errorf("adding the controller of Restores: %w", err)
+	}
+	if err := request.Add(mgr, request.Options{Namespace: namespace, Inbox: inbox}); err != nil {
+		return fmt.Errorf("adding the controller of requests: %w", err)
+	}
+	return nil
 }
 
 // lessGarbage trades processor time, of which this process needs little, for

@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
@@ -25,13 +27,14 @@ import (
 
 // stand makes a cluster of objects whose every right the person who asks has.
 func stand(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
+	var heads, others []runtime.Object
+	objects, others = apart(objects)
 	client := fake.NewClientset(objects...)
 	discovered := client.Discovery().(*fakediscovery.FakeDiscovery)
 	discovered.FakedServerVersion = &apiversion.Info{GitVersion: "v1.37.2"}
 	client.Resources = []*metav1.APIResourceList{{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "validatingadmissionpolicies"}}}}
 	scheme := fakemetadata.NewTestScheme()
 	_ = metav1.AddMetaToScheme(scheme)
-	var heads []runtime.Object
 	for _, object := range objects {
 		if pod, ok := object.(*corev1.Pod); ok {
 			heads = append(heads, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta})
@@ -40,9 +43,30 @@ func stand(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	client.PrependReactor("create", "selfsubjectaccessreviews", func(core.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 	})
-	return &Cluster{Kube: client, Dynamic: fakedynamic.NewSimpleDynamicClient(runtime.NewScheme()), Warnings: &Warnings{},
+	return &Cluster{Kube: client, Dynamic: unfixed(others...), Warnings: &Warnings{},
 		Meta:    fakemetadata.NewSimpleMetadataClient(scheme, heads...),
 		Options: Options{Where: "https://example", Version: "v0", Now: func() time.Time { return noon }}}, client
+}
+
+// unfixed is a dynamic client of the kinds that are read by it.
+func unfixed(objects ...runtime.Object) *fakedynamic.FakeDynamicClient {
+	scheme := runtime.NewScheme()
+	_ = api.AddToScheme(scheme)
+	return fakedynamic.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{
+		crdResource: "CustomResourceDefinitionList", restoreResource: "RestoreList", certificateResource: "CertificateList"}, objects...)
+}
+
+// apart puts the objects aside that are read by the dynamic client.
+func apart(objects []runtime.Object) (fixed, other []runtime.Object) {
+	for _, object := range objects {
+		switch object.(type) {
+		case *unstructured.Unstructured, *api.Restore:
+			other = append(other, object)
+		default:
+			fixed = append(fixed, object)
+		}
+	}
+	return fixed, other
 }
 
 func labelledNamespace(name string) *corev1.Namespace {
@@ -70,6 +94,7 @@ func TestNothingCanBeRead(t *testing.T) {
 				return !discovers, nil, err
 			})
 			c.Meta.(*fakemetadata.FakeMetadataClient).PrependReactor("*", "*", func(core.Action) (bool, runtime.Object, error) { return true, nil, err })
+			c.Dynamic.(*fakedynamic.FakeDynamicClient).PrependReactor("*", "*", func(core.Action) (bool, runtime.Object, error) { return true, nil, err })
 			report, runErr := Run(t.Context(), c, Items)
 			if runErr != nil {
 				t.Fatal(runErr)

@@ -20,6 +20,7 @@ var Items = []Item{
 	{ID: "certificate", Title: "the webhook's certificate and its CA", Group: GroupInstallation, Look: lookCertificate, Installed: true},
 	{ID: "admission", Title: "a pod is injected", Group: GroupInstallation, Look: lookAdmission, Installed: true},
 	{ID: "restore-policy", Title: "no pod starts without its restore", Group: GroupInstallation, Look: lookPolicy, Installed: true},
+	{ID: "restore-crd", Title: "Restores can be asked for", Group: GroupInstallation, Look: lookCRD, Installed: true},
 	{ID: "versions", Title: "versions", Group: GroupInstallation, Look: lookVersions, Installed: true},
 
 	{ID: "namespaces", Title: "labels and annotations of namespaces", Group: GroupNamespaces, Look: lookNamespaces},
@@ -31,6 +32,7 @@ var Items = []Item{
 	{ID: "refused-pods", Title: "StatefulSets whose pods are refused", Group: GroupPods, Look: lookRefused, Installed: true},
 	{ID: "held-back", Title: "workloads that are held back", Group: GroupPods, Look: lookHeldBack, Installed: true},
 	{ID: "containers", Title: "containers of ours in trouble", Group: GroupPods, Look: lookContainers, Installed: true},
+	{ID: "restores", Title: "Restores that are stuck", Group: GroupPods, Look: lookRestores, Installed: true},
 	{ID: "pod-security", Title: "Pod Security conflicts", Group: GroupPods, Look: lookSecurity, Installed: true},
 }
 

@@ -15,8 +15,18 @@ import (
 // (deploy/chart/templates/admission/restore-policy.yaml).
 const policyName = "restore." + api.Group
 
+// pendingName is the policy that refuses a pod that a Restore has yet to restore
+// (deploy/chart/templates/admission/restore-pending-policy.yaml).
+const pendingName = "restore-pending." + api.Group
+
+// What is lost without each of the two.
+const (
+	policyLost  = "while the webhook is down, a pod that asks for a restore starts without it"
+	pendingLost = "while the webhook is down, a pod that a Restore is about starts without it"
+)
+
 // boundsNames are the policies that bound what the controller may write.
-var boundsNames = []string{"controller-secrets." + api.Group, "controller-pods." + api.Group}
+var boundsNames = []string{"controller-secrets." + api.Group, "controller-pods." + api.Group, "controller-creates." + api.Group}
 
 // probeBackup is the backup that the tried pod asks for. It does not exist, and
 // nobody looks for it: the pod is never stored.
@@ -54,7 +64,13 @@ func (c *Cluster) policies(ctx context.Context) []Finding {
 	if err != nil {
 		return skipped(err)
 	}
-	findings := judgePolicy(policy, bindings.Items)
+	findings := judgePolicy(policyName, policyLost, policy, bindings.Items)
+	pending, err := get(pendingName)
+	if err != nil {
+		return append(findings, skipped(err)...)
+	}
+	findings = append(findings, judgePolicy(pendingName, pendingLost, pending, bindings.Items)...)
+	findings = append(findings, judgeParameters(pending, bindings.Items)...)
 	if c.installation(ctx).part(partController) == nil {
 		return findings
 	}
@@ -84,12 +100,12 @@ func judgeBounds(name string, policy *admissionregistrationv1.ValidatingAdmissio
 	return nil
 }
 
-// judgePolicy judges the policy as it is written; nil where there is none.
-func judgePolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
+// judgePolicy judges a policy as it is written, nil where there is none; lost says
+// what it is for.
+func judgePolicy(name, lost string, policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
 	const again = applyAgain
-	const lost = "while the webhook is down, a pod that asks for a restore starts without it"
 	if policy == nil {
-		return []Finding{finding(Fail, policyName, "there is no such ValidatingAdmissionPolicy: %s", lost).With(again)}
+		return []Finding{finding(Fail, name, "there is no such ValidatingAdmissionPolicy: %s", lost).With(again)}
 	}
 	var findings []Finding
 	bound, denies := false, false
@@ -118,6 +134,33 @@ func judgePolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy, bind
 	}
 	if len(findings) == 0 {
 		findings = append(findings, finding(OK, policy.Name, "bound, and denies"))
+	}
+	return findings
+}
+
+// judgeParameters judges by which Restores the policy on pending pods goes: all of
+// the pod's namespace, and where there is none nothing is to be restored.
+func judgeParameters(policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
+	if policy == nil {
+		return nil // which is said
+	}
+	if kind := policy.Spec.ParamKind; kind == nil || kind.Kind != "Restore" || kind.APIVersion != api.GroupVersion.String() {
+		return []Finding{finding(Fail, policy.Name, "does not go by Restores (paramKind): %s", pendingLost).With(applyAgain)}
+	}
+	var findings []Finding
+	for _, b := range bindings {
+		if b.Spec.PolicyName != policy.Name {
+			continue
+		}
+		ref := b.Spec.ParamRef
+		switch {
+		case ref == nil:
+			findings = append(findings, finding(Fail, b.Name, "the binding names no Restores (paramRef): %s", pendingLost).With(applyAgain))
+		case ref.Name != "" || ref.Namespace != "" || ref.Selector != nil && len(ref.Selector.MatchLabels)+len(ref.Selector.MatchExpressions) > 0:
+			findings = append(findings, finding(Fail, b.Name, "the binding goes by some Restores only (paramRef): %s, for all others", pendingLost).With(applyAgain))
+		case ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionregistrationv1.DenyAction:
+			findings = append(findings, finding(Fail, b.Name, "the binding refuses every pod of a labelled namespace without a Restore (parameterNotFoundAction Deny)").With(applyAgain))
+		}
 	}
 	return findings
 }

@@ -81,6 +81,9 @@ func judgeRefused(set *appsv1.StatefulSet, events []corev1.Event) []Finding {
 		why = last.Message
 	}
 	f := finding(Fail, set.Namespace+"/StatefulSet/"+set.Name, "has %d of %d pods, and the next one is refused: %s", set.Status.Replicas, replicas(set), why)
+	if strings.Contains(why, pendingName) {
+		return []Finding{f.With("a Restore has yet to restore the pod: see that the webhook runs, and kubectl stategraft restore list -n %s", set.Namespace)}
+	}
 	if strings.Contains(why, policyName) || strings.Contains(why, webhookName) {
 		return []Finding{f.With("the pod asks for a restore that it cannot be given now: see that the webhook runs; docs/reasons.md has the reason")}
 	}

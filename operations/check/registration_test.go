@@ -109,7 +109,7 @@ func TestPoliciesOfTheManifest(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^  name: (.*\.stategraft\.io)$`).FindAllStringSubmatch(picked(t, "ValidatingAdmissionPolicy"), -1) {
 		names = append(names, match[1])
 	}
-	want := append(slices.Clone(boundsNames), policyName)
+	want := append(slices.Clone(boundsNames), policyName, pendingName)
 	if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(want))) {
 		t.Errorf("the manifest has %v, the check looks for %v", names, want)
 	}
@@ -127,7 +127,7 @@ func TestBounds(t *testing.T) {
 // What somebody changed by hand is not brought back without force.
 func TestAppliedAgain(t *testing.T) {
 	for what, got := range map[string][]Finding{
-		"policy": judgePolicy(nil, nil), "bounds": judgeBounds("x", nil, nil), "configuration": judgeConfiguration("ns/c", "k", nil).findings,
+		"policy": judgePolicy("x", policyLost, nil, nil), "bounds": judgeBounds("x", nil, nil), "configuration": judgeConfiguration("ns/c", "k", nil).findings,
 		"certificates": judgeCertificates(true, nil), "registration": judgeRegistration(nil, DefaultNamespace), "restore": judgeRestoring(probe{outcome: failedOpen}),
 	} {
 		if len(got) != 1 || strings.Count(got[0].Remedy, "--force-conflicts") != 2 {
@@ -139,29 +139,65 @@ func TestAppliedAgain(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	policy := read[admissionregistrationv1.ValidatingAdmissionPolicy](t, picked(t, "ValidatingAdmissionPolicy/"+policyName))
 	binding := *read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, picked(t, "ValidatingAdmissionPolicyBinding/"+policyName))
+	judge := func(policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
+		return judgePolicy(policyName, policyLost, policy, bindings)
+	}
 	bound := []admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding}
-	expect(t, "as deployed", judgePolicy(policy, bound), "ok restore.stategraft.io: bound")
-	expect(t, "none", judgePolicy(nil, nil), "fail restore.stategraft.io: no such")
-	expect(t, "not bound", judgePolicy(policy, nil), "fail restore.stategraft.io: bound by nothing")
+	expect(t, "as deployed", judge(policy, bound), "ok restore.stategraft.io: bound")
+	expect(t, "none", judge(nil, nil), "fail restore.stategraft.io: no such")
+	expect(t, "not bound", judge(policy, nil), "fail restore.stategraft.io: bound by nothing")
 
 	audits := *binding.DeepCopy()
 	audits.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}
-	expect(t, "audits", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}), "fail restore.stategraft.io: no binding of the policy denies")
-	expect(t, "audits and denies", judgePolicy(policy, append([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}, binding)), "ok restore.stategraft.io: ")
+	expect(t, "audits", judge(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}), "fail restore.stategraft.io: no binding of the policy denies")
+	expect(t, "audits and denies", judge(policy, append([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{audits}, binding)), "ok restore.stategraft.io: ")
 	other := *binding.DeepCopy()
 	other.Spec.PolicyName = "another"
-	expect(t, "another's binding", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{other}), "fail restore.stategraft.io: bound by nothing")
+	expect(t, "another's binding", judge(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{other}), "fail restore.stategraft.io: bound by nothing")
 	narrow := *binding.DeepCopy()
 	narrow.Spec.MatchResources = &admissionregistrationv1.MatchResources{}
-	expect(t, "narrow", judgePolicy(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{narrow}), "warn restore.stategraft.io: outside of its matchResources")
+	expect(t, "narrow", judge(policy, []admissionregistrationv1.ValidatingAdmissionPolicyBinding{narrow}), "warn restore.stategraft.io: outside of its matchResources")
 
 	ignore := admissionregistrationv1.Ignore
 	lax := policy.DeepCopy()
 	lax.Spec.FailurePolicy = &ignore
-	expect(t, "lax", judgePolicy(lax, bound), "fail restore.stategraft.io: failurePolicy Ignore")
+	expect(t, "lax", judge(lax, bound), "fail restore.stategraft.io: failurePolicy Ignore")
 	disliked := policy.DeepCopy()
 	disliked.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{{FieldRef: "spec.x", Warning: "undeclared"}}}
-	expect(t, "disliked", judgePolicy(disliked, bound), "warn restore.stategraft.io: dislikes spec.x: undeclared")
+	expect(t, "disliked", judge(disliked, bound), "warn restore.stategraft.io: dislikes spec.x: undeclared")
+}
+
+// The policy on pods that a Restore is about goes by all Restores of the namespace.
+func TestPending(t *testing.T) {
+	policy := read[admissionregistrationv1.ValidatingAdmissionPolicy](t, picked(t, "ValidatingAdmissionPolicy/"+pendingName))
+	binding := *read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, picked(t, "ValidatingAdmissionPolicyBinding/"+pendingName))
+	judge := func(policy *admissionregistrationv1.ValidatingAdmissionPolicy, change func(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)) []Finding {
+		changed := *binding.DeepCopy()
+		change(&changed)
+		bindings := []admissionregistrationv1.ValidatingAdmissionPolicyBinding{changed}
+		return append(judgePolicy(pendingName, pendingLost, policy, bindings), judgeParameters(policy, bindings)...)
+	}
+	as := func(*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {}
+	expect(t, "as deployed", judge(policy, as), "ok "+pendingName+": bound")
+	expect(t, "none", judge(nil, as), "fail "+pendingName+": no such ValidatingAdmissionPolicy: while the webhook is down, a pod that a Restore is about")
+	ignore := admissionregistrationv1.Ignore
+	lax := policy.DeepCopy()
+	lax.Spec.FailurePolicy = &ignore
+	expect(t, "lax", judge(lax, as), "fail "+pendingName+": failurePolicy Ignore")
+	blind := policy.DeepCopy()
+	blind.Spec.ParamKind = nil
+	expect(t, "blind", judge(blind, as), "ok "+pendingName+": bound", "fail "+pendingName+": paramKind")
+	deny := admissionregistrationv1.DenyAction
+	for want, change := range map[string]func(*admissionregistrationv1.ParamRef){
+		"some Restores only":           func(r *admissionregistrationv1.ParamRef) { r.Selector.MatchLabels = map[string]string{"a": "b"} },
+		"Restores only (paramRef)":     func(r *admissionregistrationv1.ParamRef) { r.Namespace, r.Selector = "db", nil },
+		"parameterNotFoundAction Deny": func(r *admissionregistrationv1.ParamRef) { r.ParameterNotFoundAction = &deny },
+	} {
+		got := judge(policy, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { change(b.Spec.ParamRef) })
+		expect(t, want, got, "ok "+pendingName+": bound", "fail "+pendingName+": "+want)
+	}
+	expect(t, "no parameters", judge(policy, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { b.Spec.ParamRef = nil }),
+		"ok "+pendingName+": bound", "fail "+pendingName+": names no Restores")
 }
 
 // picked gives a document of the manifest that clusters get.

@@ -145,6 +145,8 @@ func TestOnControlPlane(t *testing.T) {
 	step("wrong CA", wrongCA)
 	step("a match condition", condition)
 	step("a restore that nobody saw", unseen)
+	step("a Restore that is stuck", stuck)
+	step("no Restores", noCRD)
 	step("no namespace", noNamespace)
 	step("no cluster", noCluster)
 	step("not installed", notInstalled)

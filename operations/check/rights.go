@@ -10,6 +10,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
 // right is one that an item needs, in the words of RBAC.
@@ -79,6 +81,7 @@ func readingRights(own, namespace string) []right {
 		{Verb: "list", Group: registration, Resource: "mutatingwebhookconfigurations"},
 		{Verb: "get", Group: registration, Resource: "validatingadmissionpolicies"},
 		{Verb: "list", Group: registration, Resource: "validatingadmissionpolicybindings"},
+		{Verb: "get", Group: crdResource.Group, Resource: crdResource.Resource},
 		{Verb: "list", Resource: "nodes"},
 		{Verb: "list", Group: "apps", Resource: "deployments", Namespace: own},
 		{Verb: "list", Resource: "pods", Namespace: own},
@@ -95,7 +98,7 @@ func readingRights(own, namespace string) []right {
 		{Verb: "create", Resource: "pods"}, // the dry run
 		{Verb: "get", Resource: "pods"}, {Verb: "list", Resource: "pods"}, {Verb: "list", Resource: "services"}, {Verb: "get", Resource: "configmaps"}, {Verb: "get", Resource: "secrets"},
 		{Verb: "list", Resource: "resourcequotas"}, {Verb: "list", Resource: "limitranges"}, {Verb: "list", Resource: "events"},
-		{Verb: "list", Group: "apps", Resource: "statefulsets"},
+		{Verb: "list", Group: "apps", Resource: "statefulsets"}, {Verb: "list", Group: api.Group, Resource: restoreResource.Resource},
 	} {
 		r.Namespace = namespace
 		rights = append(rights, r)

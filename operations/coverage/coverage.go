@@ -9,6 +9,7 @@
 //	coverage.go   Options, Add
 //	watch.go      what is watched, and how little of it is kept
 //	reconcile.go  one pod after the other
+//	asked.go      pods that ask for a restore, for others to answer
 //	state.go      what came out
 //	metrics.go    the gauges made of it
 //
@@ -52,6 +53,10 @@ type Options struct {
 	// Injected is an informer of the pods that carry api.LabelInjected, of all
 	// namespaces, so that they are not held twice; nil for one of our own.
 	Injected cache.Informer
+	// RestoreAsked is told of pods without our containers that ask for a restore by
+	// their annotation, in any namespace, when they are first seen and when the
+	// annotation changes. It must not wait; nil for nobody.
+	RestoreAsked func(pod *metav1.PartialObjectMetadata)
 
 	settle time.Duration // in a test; 0 for settleAfter
 }
@@ -101,6 +106,9 @@ func Add(mgr manager.Manager, o Options) error {
 		return err
 	}
 	if err := r.watch(mgr, c); err != nil {
+		return err
+	}
+	if err := tellAsked(c, o.RestoreAsked); err != nil {
 		return err
 	}
 	leading := func(ctx context.Context) error { // run once this replica leads

@@ -14,6 +14,7 @@ import (
 	_ "github.com/stategraft/stategraft/operations/certificates"
 	_ "github.com/stategraft/stategraft/operations/coverage"
 	_ "github.com/stategraft/stategraft/operations/heal"
+	_ "github.com/stategraft/stategraft/operations/restore"
 	"github.com/stategraft/stategraft/test/golden"
 	_ "github.com/stategraft/stategraft/webhook"
 )

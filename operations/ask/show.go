@@ -1,0 +1,161 @@
+package ask
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+// Show writes one Restore in full: what was asked for, how far it is, and what to
+// do next.
+func Show(w io.Writer, r *api.Restore, now time.Time) error {
+	if err := table(w, facts(r, now)); err != nil {
+		return err
+	}
+	if len(r.Status.Pods) > 0 {
+		if err := section(w, "Pods:", podRows(r, now)); err != nil {
+			return err
+		}
+	}
+	if len(r.Status.Conditions) > 0 {
+		rows := [][]string{{"TYPE", "STATUS", "REASON", "AGE", "MESSAGE"}}
+		for _, c := range r.Status.Conditions {
+			rows = append(rows, []string{c.Type, string(c.Status), orNone(c.Reason), age(&c.LastTransitionTime, now), clean(c.Message)})
+		}
+		if err := section(w, "Conditions:", trimmed(rows)); err != nil {
+			return err
+		}
+	}
+	next := Next(r, now)
+	if len(next) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\nWhat to do next:\n  %s\n", strings.Join(next, "\n  "))
+	return err
+}
+
+func section(w io.Writer, title string, rows [][]string) error {
+	if _, err := fmt.Fprintf(w, "\n%s\n", title); err != nil {
+		return err
+	}
+	for i := range rows {
+		rows[i][0] = "  " + rows[i][0]
+	}
+	return table(w, rows)
+}
+
+// facts are the lines above the tables; those that say nothing are left out.
+func facts(r *api.Restore, now time.Time) [][]string {
+	s := &r.Status
+	var rows [][]string
+	add := func(key, value string) {
+		if value != "" {
+			rows = append(rows, []string{key + ":", value})
+		}
+	}
+	at := func(key string, t *metav1.Time) {
+		if !t.IsZero() {
+			add(key, moment(t, now))
+		}
+	}
+	add("Name", r.Name)
+	add("Namespace", r.Namespace)
+	phase := phaseOf(r)
+	if phase == "" {
+		phase = "not seen by a controller yet"
+	}
+	add("Phase", phase)
+	add("Message", clean(s.Message))
+	add("Progress", strings.TrimSpace(progressOf(s)))
+	add("What", what(r))
+	at("Backup made", s.BackupFinished)
+	add("Mode", string(r.Spec.Mode))
+	add("Source", source(r))
+	add("Asked for", asked(r))
+	add("Parallel", parallel(r.Spec.Parallel))
+	add("No backup", string(r.Spec.WhenNoBackup))
+	add("Previous data", string(r.Spec.KeepPrevious))
+	if r.Spec.DryRun {
+		add("Dry run", "yes: nothing is done")
+	}
+	at("Created", &r.CreationTimestamp)
+	at("Accepted", s.Started)
+	if d := r.Spec.Deadline; d != nil {
+		text := d.Duration.String()
+		if !s.Started.IsZero() && s.Finished.IsZero() {
+			end := metav1.NewTime(s.Started.Add(d.Duration))
+			text += ", until " + end.UTC().Format(time.RFC3339)
+		}
+		add("Deadline", text)
+	}
+	at("Finished", s.Finished)
+	add("Took", took(s.Started, s.Finished, now))
+	add("Stopped pods", strings.Join(s.Pending, ", "))
+	add("ID", clean(s.ID))
+	return rows
+}
+
+func progressOf(s *api.RestoreStatus) string {
+	if s.Progress.Pods == "" {
+		return ""
+	}
+	text := s.Progress.Pods + " pods"
+	if s.Progress.Data != "" {
+		text += ", " + s.Progress.Data + " of the data"
+	}
+	return text
+}
+
+func parallel(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return plural(int(n), "pod") + " at a time"
+}
+
+func asked(r *api.Restore) string {
+	if s := r.Spec.Pods.Selector; s != nil {
+		return "pods with the labels " + clean(metav1.FormatLabelSelector(s))
+	}
+	names := slices.Clone(r.Spec.Pods.Names)
+	slices.SortFunc(names, Compare)
+	return clean(strings.Join(names, ", "))
+}
+
+func source(r *api.Restore) string {
+	s := r.Spec.Source
+	if s == nil {
+		return ""
+	}
+	var parts []string
+	if s.Prefix != nil {
+		parts = append(parts, fmt.Sprintf("prefix %q", clean(*s.Prefix)))
+	}
+	if s.Cluster != "" {
+		parts = append(parts, "cluster "+clean(s.Cluster))
+	}
+	for _, pod := range slices.SortedFunc(maps.Keys(s.Nodes), Compare) {
+		parts = append(parts, clean(pod+" from "+s.Nodes[pod]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func podRows(r *api.Restore, now time.Time) [][]string {
+	rows := [][]string{{"POD", "PHASE", "ACTION", "NODE", "DATA", "TOOK", "FAILED", "PREVIOUS", "MESSAGE"}}
+	for _, pod := range byName(r.Status.Pods) {
+		previous := none
+		if pod.Previous {
+			previous = "kept"
+		}
+		rows = append(rows, []string{pod.Name, orNone(string(pod.Phase)), orNone(string(pod.Action)), orNone(pod.Node), orNone(amount(&pod, percentOf(&pod))),
+			orNone(took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, clean(pod.Message)})
+	}
+	return trimmed(rows)
+}

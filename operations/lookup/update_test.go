@@ -1,0 +1,3 @@
+package lookup
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update

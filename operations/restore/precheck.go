@@ -1,0 +1,182 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/lookup"
+)
+
+// planner is the pure side: what may be restored, and how. Tests have their own.
+type planner struct {
+	accept  func(Facts) ([]string, *Problem)
+	pod     func(*corev1.Pod) *Problem
+	resolve func(f Facts) (string, *Problem)
+	plan    func(Facts) ([]api.PodRestore, string, *Problem)
+}
+
+var realPlanner = planner{accept: Accept, pod: CheckPod, plan: Plan, resolve: func(f Facts) (string, *Problem) {
+	return Resolve(f.Restore.Spec.Backup, *f.Backups, SourceNodes(f), f.Now)
+}}
+
+// precheck finds out whether anything speaks against a Restore that was accepted.
+func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdict, error) {
+	f, err := r.facts(ctx, restore)
+	if err != nil {
+		return nil, err
+	}
+	f.Reports, f.Silent = r.reports(ctx, f.Pods, reportLimit)
+	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports)}
+	if len(v.done) > 0 && len(v.done) == len(restore.Status.Pods) {
+		v.pods, v.message = slices.Clone(restore.Status.Pods), "this very request was done before, on every pod; nothing is touched"
+		return v, nil
+	}
+	if v.problem = r.changed(&f); v.problem != nil {
+		return v, nil
+	}
+	if restore.Spec.Mode != api.Remote { // where pods are matched with nodes all together
+		f.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(pod *corev1.Pod) bool { _, done := v.done[pod.Name]; return done })
+	}
+	if f.Earlier != nil {
+		v.undoID = f.Earlier.Status.ID
+	}
+	if restore.Spec.Undo == "" {
+		if prefix := SourcePrefix(restore); prefix != nil {
+			if v.prefix = *prefix; v.prefix == "" {
+				v.prefix = noPrefix
+			}
+		}
+		if err := r.findBackup(ctx, &f, v); err != nil || v.problem != nil {
+			return v, err
+		}
+		v.backup, v.finished = f.Backup.Name, f.Backup.Finished
+	}
+	pods, message, problem := r.planner.plan(f)
+	if v.problem, v.message = problem, message; problem == nil {
+		v.pods = withDone(restore, pods, v.done)
+	}
+	return v, nil
+}
+
+// changed tells whether a pod is not any more as it was when it was accepted.
+func (r *reconciler) changed(f *Facts) *Problem {
+	if len(f.Missing) > 0 {
+		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: "waits for " + someOf(f.Missing) + " to come back, which was there when this was accepted"}
+	}
+	for _, pod := range f.Pods {
+		if p := r.planner.pod(pod); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// doneBefore are the pods whose volumes remember the request.
+func doneBefore(id string, reports map[string]node.Report) map[string]node.Done {
+	found := map[string]node.Done{}
+	for name, report := range reports {
+		for _, done := range report.Done {
+			if done.ID == id {
+				found[name] = done
+			}
+		}
+	}
+	return found
+}
+
+// withDone is the plan with the pods that are done already, in the order of the pods.
+func withDone(r *api.Restore, planned []api.PodRestore, done map[string]node.Done) (all []api.PodRestore) {
+	for _, was := range r.Status.Pods {
+		i := slices.IndexFunc(planned, func(p api.PodRestore) bool { return p.Name == was.Name })
+		if _, ok := done[was.Name]; i < 0 && ok {
+			all = append(all, was)
+		} else if i >= 0 {
+			all = append(all, planned[i])
+		}
+	}
+	return all
+}
+
+// noPrefix stands for what is in the storage below no prefix, as an empty one is the
+// pods' own (agent/lookup.NoPrefix).
+const noPrefix = "."
+
+// triesOfStorage is how many pods are asked for the backups before the storage, and
+// not a pod, is held to be at fault.
+const triesOfStorage = 3
+
+// findBackup looks up which backup is meant and what is in it, by way of a pod that
+// answers, else of one that is started for it.
+func (r *reconciler) findBackup(ctx context.Context, f *Facts, v *verdict) error {
+	limited, cancel := context.WithTimeout(ctx, storageLimit)
+	defer cancel()
+	var why error
+	tries := 0
+	for _, pod := range f.Kin {
+		if _, answered := f.Reports[pod.Name]; !answered || tries == triesOfStorage {
+			continue
+		}
+		tries++
+		if why = r.lookInto(limited, pod, f, v); why == nil {
+			return nil
+		}
+	}
+	if tries == triesOfStorage {
+		v.problem = &Problem{Reason: ReasonStorage, Wait: true, Message: "the storage of the backups does not answer: " + line(why.Error())}
+		return nil
+	}
+	if r.lookups == nil || len(f.Kin) == 0 {
+		v.problem = &Problem{Reason: ReasonLookingUp, Wait: true, Message: "no sidecar answers that could look into the storage" + cause(why)}
+		return nil
+	}
+	pod, err := r.lookups.Pod(ctx, like(f), f.Restore)
+	if err != nil {
+		v.looking = errors.Is(err, lookup.ErrStarting)
+		v.problem = &Problem{Reason: ReasonLookingUp, Wait: true, Message: "no sidecar answers, so a pod is to look into the storage: " + line(err.Error())}
+		return nil
+	}
+	if err := r.lookInto(limited, pod, f, v); err != nil {
+		v.problem = &Problem{Reason: ReasonStorage, Wait: true, Message: "the storage of the backups does not answer: " + line(err.Error())}
+	}
+	return nil
+}
+
+func cause(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + line(err.Error())
+}
+
+// like is the pod after which one is made that looks into the storage.
+func like(f *Facts) *corev1.Pod {
+	if len(f.Pods) > 0 {
+		return f.Pods[0]
+	}
+	return f.Kin[0]
+}
+
+// lookInto asks one pod. An error is the storage's or the pod's.
+func (r *reconciler) lookInto(ctx context.Context, pod *corev1.Pod, f *Facts, v *verdict) error {
+	backups, err := r.nodes.Backups(ctx, pod, v.prefix)
+	if err != nil {
+		return fmt.Errorf("listing backups by way of pod %s: %w", pod.Name, err)
+	}
+	f.Backups = &backups
+	name, problem := r.planner.resolve(*f)
+	if v.problem = problem; problem != nil {
+		return nil
+	}
+	backup, err := r.nodes.Backup(ctx, pod, v.prefix, name)
+	if err != nil {
+		return fmt.Errorf("looking into backup %s by way of pod %s: %w", name, pod.Name, err)
+	}
+	f.Backup = &backup
+	return nil
+}

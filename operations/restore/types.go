@@ -1,0 +1,45 @@
+package restore
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+)
+
+// Facts are what a Restore is judged by, gathered by the reconciler: what the API
+// server has, and what the pods and the storage have told. Nothing here reads a
+// clock or asks anybody.
+type Facts struct {
+	Restore  *api.Restore
+	Labelled bool // the namespace has stategraft.io/inject: enabled
+
+	Pods    []*corev1.Pod // named or selected
+	Kin     []*corev1.Pod // all pods of their owners, Pods included
+	Missing []string      // named, and not there
+
+	Others []api.Restore // of the namespace; Restore itself may be among them
+
+	Reports map[string]node.Report // by pod
+	Silent  map[string]error       // by pod: why there is no report
+
+	Backups *node.Backups // below the prefix of the source
+	Backup  *node.Backup  // the one that was resolved; nil for an undo
+
+	Budgets []policyv1.PodDisruptionBudget // of the namespace
+	Earlier *api.Restore                   // the one to undo; nil where there is none
+	Now     time.Time
+}
+
+// Problem is why a Restore cannot go on.
+type Problem struct {
+	Reason  string // as of a condition
+	Message string // names the thing and the remedy
+	Wait    bool   // it may pass by itself
+}
+
+// Error makes a Problem an error, for logs and wrapping.
+func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
