@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/stategraft/stategraft/operations/check"
 )
@@ -28,12 +25,10 @@ var errInterrupted = errors.New("interrupted")
 
 // checkFlags are the command line of check.
 type checkFlags struct {
-	namespace  string
-	output     string
-	kubeconfig string
-	context    string
-	timeout    time.Duration
-	only       []string
+	connection
+	output  string
+	timeout time.Duration
+	only    []string
 }
 
 func checkCommand() *cobra.Command {
@@ -61,10 +56,8 @@ namespace of the name, or the command line is wrong.`,
 		},
 	}
 	set := command.Flags()
-	set.StringVarP(&f.namespace, "namespace", "n", "", "look at this namespace only (default: all that are labelled)")
+	f.connection.add(set, "look at this namespace only (default: all that are labelled)")
 	set.StringVarP(&f.output, "output", "o", "text", "text|json")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it)")
-	set.StringVar(&f.context, "context", "", "context of the kubeconfig")
 	set.DurationVar(&f.timeout, "timeout", 30*time.Second, "for all of it")
 	set.StringSliceVar(&f.only, "only", nil, "look at these items only, by their ids")
 	return command
@@ -110,14 +103,11 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// connect reads the kubeconfig as kubectl does.
+// connect opens the cluster, and says which it is.
 func (f *checkFlags) connect() (*check.Cluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
-	config, err := loader.ClientConfig()
+	config, loader, err := f.open()
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig%s: %w", lookedFor(rules, err), err)
+		return nil, err
 	}
 	where := config.Host
 	if raw, err := loader.RawConfig(); err == nil {
@@ -130,24 +120,6 @@ func (f *checkFlags) connect() (*check.Cluster, error) {
 		}
 	}
 	return check.New(config, check.Options{Namespace: f.namespace, Named: len(f.only) > 0, Where: where, Version: version(), Now: time.Now})
-}
-
-// lookedFor names the files that there are not, where there is no kubeconfig at
-// all: client-go passes over them without a word.
-func lookedFor(rules *clientcmd.ClientConfigLoadingRules, err error) string {
-	if rules.ExplicitPath != "" || !clientcmd.IsEmptyConfig(err) {
-		return ""
-	}
-	var missing []string
-	for _, file := range rules.GetLoadingPrecedence() {
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			missing = append(missing, file)
-		}
-	}
-	if len(missing) == 0 {
-		return ""
-	}
-	return " (there is no file " + strings.Join(missing, ", ") + ")"
 }
 
 // colours tells whether the output is a terminal that is to be coloured

@@ -155,7 +155,7 @@ func TestInterrupted(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		var out strings.Builder
-		f := checkFlags{output: "text", timeout: time.Minute, kubeconfig: writeKubeconfig(t, server.URL)}
+		f := checkFlags{connection: connection{kubeconfig: writeKubeconfig(t, server.URL)}, output: "text", timeout: time.Minute}
 		if err := f.run(ctx, &out); !errors.Is(err, errInterrupted) || out.Len() > 0 {
 			t.Errorf("%s: %v, %q", path, err, &out)
 		}

@@ -23,6 +23,7 @@ type flags struct {
 	namespaceFile string
 	annotations   []string
 	config        string
+	restoreFile   string
 	output        string
 	passOthers    bool
 }
@@ -33,6 +34,7 @@ func (f *flags) add(command *cobra.Command, outputs string) {
 	set.StringVar(&f.namespaceFile, "namespace-file", "", "file with the Namespace, and its ResourceQuotas and LimitRanges (default: a labelled namespace)")
 	set.StringArrayVar(&f.annotations, "annotation", nil, "KEY=VALUE to annotate each pod with first; the prefix stategraft.io/ may be left out (may be repeated)")
 	set.StringVar(&f.config, "config", "", "configuration file of the webhook")
+	set.StringVar(&f.restoreFile, "restore", "", "file with a Restore and its status, whose pods are taken to be pending")
 	set.BoolVar(&f.passOthers, "pass-others", false, "leave objects without pods (Services, …) as they are")
 	set.StringVarP(&f.output, "output", "o", strings.Split(outputs, "|")[0], outputs)
 	command.Args = cobra.NoArgs
@@ -59,6 +61,17 @@ func (f *flags) decide(in io.Reader) ([]offline.Result, error) {
 			return nil, fmt.Errorf("reading the namespace: %w", err)
 		}
 		options.Namespace, err = offline.ReadNamespace(file, f.namespaceFile)
+		_ = file.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.restoreFile != "" {
+		file, err := os.Open(f.restoreFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the Restore: %w", err)
+		}
+		options.Orders, err = offline.ReadRestore(file, f.restoreFile)
 		_ = file.Close()
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	goldenflag "github.com/stategraft/stategraft/test/golden"
 	"github.com/stategraft/stategraft/webhook/offline"
 	"github.com/stategraft/stategraft/workload"
@@ -49,12 +50,13 @@ func TestGolden(t *testing.T) {
 			written[file] = true
 			t.Run(strings.TrimSuffix(file, ".json"), func(t *testing.T) {
 				raw := annotate(t, raw, v.annotations)
-				got := byCommand(t, raw, v.config)
+				order := orderFor(t, v.order, raw)
+				got := byCommand(t, raw, v.config, order)
 				if v.name == "" {
 					base[name] = decided{got.Explain.Decision, got.Explain.Workload.Kind, got.Explain.Workload.Role}
 					matchesTruth(t, got.Explain, truth[name])
 				}
-				byWebhook(t, raw, v.config, got)
+				byWebhook(t, raw, v.config, order, got)
 				compare(t, filepath.Join(corpusDir, "golden", file), got)
 			})
 		}
@@ -67,6 +69,25 @@ func TestGolden(t *testing.T) {
 	if !strings.Contains(flag.Lookup("test.run").Value.String(), "/") { // all of the files were looked at
 		stale(t, written)
 	}
+}
+
+// orderFor is the Restore with the pod's name, pending.
+func orderFor(t *testing.T, restore *api.Restore, raw []byte) *api.Restore {
+	t.Helper()
+	if restore == nil {
+		return nil
+	}
+	pod, err := workload.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore = restore.DeepCopy()
+	restore.Status.Pods[0].Name = pod.Metadata.Name
+	if restore.Status.Pods[0].Node == "" && restore.Status.Pods[0].Action == api.ActionRestore {
+		restore.Status.Pods[0].Node = pod.Metadata.Name
+	}
+	restore.Status.Pending = []string{pod.Metadata.Name}
+	return restore
 }
 
 func (v variant) wants(name string, base map[string]decided) bool {
@@ -136,17 +157,27 @@ func stale(t *testing.T, written map[string]bool) {
 }
 
 // byCommand runs explain and inject on the pod.
-func byCommand(t *testing.T, raw []byte, config string) golden {
+func byCommand(t *testing.T, raw []byte, config string, order *api.Restore) golden {
 	t.Helper()
 	var args []string
-	if config != "" {
-		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	write := func(name string, text []byte) {
+		file := filepath.Join(t.TempDir(), name+".yaml")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		args = []string{"--config", file}
+		args = append(args, "--"+name, file)
 	}
-	explained, _, err := run(raw, append(args, "explain", "-f", "-", "-o", "json")...)
+	if config != "" {
+		write("config", []byte(config))
+	}
+	if order != nil {
+		text, err := yaml.Marshal(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("restore", text)
+	}
+	explained, _, err := run(raw, append([]string{"explain", "-f", "-", "-o", "json"}, args...)...)
 	var got golden
 	if e := json.Unmarshal([]byte(explained), &got.Explain); e != nil {
 		t.Fatalf("explain gave %q: %v", explained, e)
@@ -154,7 +185,7 @@ func byCommand(t *testing.T, raw []byte, config string) golden {
 	if refused := got.Explain.Decision == workload.Refuse; refused != (err != nil) || err != nil && err != errRefused {
 		t.Fatalf("explain: %s, error %v", got.Explain.Decision, err)
 	}
-	patch, _, err := run(raw, append(args, "inject", "-f", "-", "-o", "patch")...)
+	patch, _, err := run(raw, append([]string{"inject", "-f", "-", "-o", "patch"}, args...)...)
 	if err != nil && err != errRefused {
 		t.Fatal(err)
 	}
@@ -172,10 +203,6 @@ func run(in []byte, args ...string) (out, notes string, err error) {
 	command.SetIn(bytes.NewReader(in))
 	command.SetOut(&stdout)
 	command.SetErr(&stderr)
-	// Flags before the subcommand's name would be its parent's.
-	if at := len(args); at > 2 && args[0] == "--config" {
-		args = append([]string{args[2]}, append(append([]string{}, args[3:]...), args[:2]...)...)
-	}
 	command.SetArgs(args)
 	err = command.Execute()
 	return stdout.String(), stderr.String(), err

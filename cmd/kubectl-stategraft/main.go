@@ -1,5 +1,5 @@
-// Command kubectl-stategraft shows what admission makes of pods, offline, and
-// looks at a cluster. As a plugin of kubectl it is kubectl stategraft.
+// Command kubectl-stategraft shows what admission makes of pods, offline, looks at
+// a cluster, and asks for restores. As a plugin of kubectl it is kubectl stategraft.
 package main
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errRefused ends with status 1: a pod was refused. Every other error ends with
-// status 2: the input or the command line is wrong.
+// errRefused ends with status 1: a pod was refused, or what wraps it. Every other
+// error ends with status 2: the input or the command line is wrong.
 var errRefused = errors.New("refused")
 
 func main() {
@@ -40,16 +40,18 @@ func root() *cobra.Command {
 		Use:   "kubectl-stategraft",
 		Short: "Backup and restore for Cassandra and Anna pods, whoever made them",
 		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods (inject,
-explain), and looks at a cluster (check).
+explain), looks at a cluster (check), and restores running pods (restore).
 
-Exit status: 0 for pods that are injected or skipped and for a cluster where
-nothing is broken, 1 when a pod is refused or something is broken, 2 when the
-input is not a pod or workload, or not everything could be looked at.`,
+Exit status: 0 for pods that are injected or skipped, for a cluster where nothing is
+broken and for a restore that is done; 1 when a pod is refused, something is broken or
+a restore failed; 2 when the input is not a pod or workload, or not everything could
+be looked at.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},
 	}
-	command.AddCommand(injectCommand(), explainCommand(), checkCommand())
+	command.AddCommand(injectCommand(), explainCommand(), checkCommand(), restoreCommand())
+	addCompletion(command)
 	return command
 }

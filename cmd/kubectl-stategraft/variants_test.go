@@ -1,6 +1,11 @@
 package main
 
-import "github.com/stategraft/stategraft/workload"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/workload"
+)
 
 // variant is a way in which pods of the corpus are decided on besides as they
 // are. Its golden files are called POD.NAME.json.
@@ -8,6 +13,7 @@ type variant struct {
 	name        string
 	annotations map[string]string // without the prefix stategraft.io/
 	config      string            // text of the configuration file
+	order       *api.Restore      // whose one pod is the one that is looked at
 	pods        []string          // of the corpus; empty for those that each selects
 	each        func(d decided) bool
 }
@@ -24,6 +30,29 @@ func holdsData(d decided) bool {
 }
 
 const configHead = "apiVersion: config.stategraft.io/v1alpha1\nkind: WebhookConfiguration\n"
+
+// orderOf is a Restore of one pod, whose name is filled in.
+func orderOf(spec api.RestoreSpec, pod api.PodRestore) *api.Restore {
+	r := &api.Restore{TypeMeta: metav1.TypeMeta{APIVersion: api.GroupVersion.String(), Kind: "Restore"},
+		ObjectMeta: metav1.ObjectMeta{Name: "back"}, Spec: spec}
+	r.Status.ID, r.Status.Backup = r.RequestID(), spec.Backup
+	pod.Phase = api.PodStopping
+	r.Status.Pods = []api.PodRestore{pod}
+	return r
+}
+
+var (
+	inPlace = orderOf(api.RestoreSpec{Backup: "nightly-20261130", Mode: api.InPlace, KeepPrevious: api.KeepIfRoom}, api.PodRestore{Action: api.ActionRestore})
+	empty   = orderOf(api.RestoreSpec{Backup: "nightly-20261130", Mode: api.InPlace, WhenNoBackup: api.NoBackupEmpty}, api.PodRestore{Action: api.ActionEmpty})
+	undo    = orderOf(api.RestoreSpec{Undo: "back", KeepPrevious: api.KeepAlways}, api.PodRestore{Action: api.ActionUndo})
+	remote  = orderOf(api.RestoreSpec{Backup: "nightly-20261130", Mode: api.Remote, KeepPrevious: api.KeepNever},
+		api.PodRestore{Action: api.ActionRestore, Node: "production-1", Tokens: []string{"-4611686018427387904", "4611686018427387904"}})
+)
+
+func init() {
+	undo.Status.UndoID = inPlace.Status.ID
+	remote.Status.Prefix = "production-main"
+}
 
 var variants = []variant{
 	{name: ""},
@@ -52,6 +81,15 @@ var variants = []variant{
 	{name: "no-native-sidecars", config: configHead + "nativeSidecars: never\n", pods: []string{"anna-memory", "anna-ebs", "cloudburst-executor"}},
 	{name: "any-uid", config: configHead + "medusa: {anyUIDImage: 'mirror.local/medusa-any:1'}\n", annotations: map[string]string{"restore": "b"},
 		pods: []string{"bitnami", "openshift-scc", "uid-pod-999-container-1000"}},
+	{name: "order", order: inPlace, pods: []string{"plain-official-41", "cass-operator", "plain-official-restricted", "elassandra-operator", "helm-incubator-hostnetwork"}},
+	{name: "order-remote", order: remote,
+		pods: []string{"plain-official-41", "dse-server", "cass-operator", "axonops-k8ssandra", "elassandra-operator", "instaclustr", "helm-incubator-hostnetwork"}},
+	{name: "order-empty", order: empty, pods: []string{"plain-official-41"}},
+	{name: "order-undo", order: undo, pods: []string{"plain-official-41", "cass-operator"}},
+	{name: "order-tls-off", order: inPlace, annotations: map[string]string{"grpc-tls": "off"}, pods: []string{"plain-official-41"}},
+	{name: "order-refused", order: inPlace, pods: []string{"anna-memory", "opted-out", "plain-official-novolume", "k8ssandra-operator-medusa", "mysql"}},
+	{name: "order-and-restore", order: inPlace, annotations: map[string]string{"restore": "nightly-20261129"}, pods: []string{"plain-official-41"}},
+	{name: "restore-latest", annotations: map[string]string{"restore": "latest"}, pods: []string{"plain-official-41"}},
 	{name: "defaults", config: configHead + "annotations: {medusa-config: from-config, spread: zone}\nresources: {agent: {limits: {cpu: 200m, memory: 90Mi}}}\n",
 		pods: []string{"plain-official-41"}},
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/webhook/offline"
 	"github.com/stategraft/stategraft/workload"
@@ -26,7 +27,7 @@ type everywhere struct{}
 func (everywhere) Namespace(string) webhook.Namespace { return offline.Labelled() }
 
 // byWebhook sends the pod to the webhook and expects what the command said.
-func byWebhook(t *testing.T, raw []byte, config string, want golden) {
+func byWebhook(t *testing.T, raw []byte, config string, order *api.Restore, want golden) {
 	t.Helper()
 	parsed := webhook.DefaultConfig()
 	if config != "" {
@@ -35,8 +36,12 @@ func byWebhook(t *testing.T, raw []byte, config string, want golden) {
 			t.Fatal(err)
 		}
 	}
-	response := admit(t, &webhook.Handler{Namespaces: everywhere{}, Config: func() *webhook.Config { return parsed },
-		Log: logr.Discard(), NativeSidecars: func() bool { return true }}, raw)
+	handler := &webhook.Handler{Namespaces: everywhere{}, Config: func() *webhook.Config { return parsed },
+		Log: logr.Discard(), NativeSidecars: func() bool { return true }}
+	if order != nil {
+		handler.Order = func(_, pod string) (api.Order, bool) { return order.Order(pod) }
+	}
+	response := admit(t, handler, raw)
 
 	e := want.Explain
 	if allowed := e.Decision != workload.Refuse; response.Allowed != allowed {

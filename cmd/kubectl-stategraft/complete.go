@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+)
+
+// completeTimeout is how long a shell is kept waiting for names of the cluster.
+const completeTimeout = 3 * time.Second
+
+// completions asks the cluster; a shell is told nothing of what went wrong.
+func (f *restoreFlags) completions(command *cobra.Command, prefix string, read func(context.Context, *reached) []string) ([]string, cobra.ShellCompDirective) {
+	base := command.Context()
+	if base == nil {
+		base = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(base, completeTimeout)
+	defer cancel()
+	at, err := f.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	for _, name := range read(ctx, at) {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, name)
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTargets completes pod/NAME and statefulset/NAME.
+func (f *restoreFlags) completeTargets(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return f.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+		var found []string
+		var sets appsv1.StatefulSetList
+		if at.List(ctx, &sets, client.InNamespace(at.namespace)) == nil {
+			for i := range sets.Items {
+				found = append(found, "statefulset/"+sets.Items[i].Name)
+			}
+		}
+		var pods corev1.PodList
+		if at.List(ctx, &pods, client.InNamespace(at.namespace), client.HasLabels{api.LabelInjected}) == nil {
+			for i := range pods.Items {
+				found = append(found, "pod/"+pods.Items[i].Name)
+			}
+		}
+		return found
+	})
+}
+
+func (f *restoreFlags) completeRestores(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return f.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+		list, err := ask.List(ctx, at, at.namespace)
+		if err != nil {
+			return nil
+		}
+		var found []string
+		for i := range list.Items {
+			found = append(found, list.Items[i].Name)
+		}
+		return found
+	})
+}
+
+func (f *restoreFlags) registerCompletions(command *cobra.Command) {
+	words := map[string][]string{"backup": {api.BackupLatest}, "mode": {"in-place", "remote"}, "when-no-backup": {"fail", "empty"},
+		"keep-previous": {"always", "if-room", "never"}, "output": {"json", "yaml", "name"}}
+	for flag, values := range words {
+		if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic("completing --" + flag + ": " + err.Error()) // of a flag that there is not
+		}
+	}
+	err := command.RegisterFlagCompletionFunc("namespace", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return f.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+			var list corev1.NamespaceList
+			if at.List(ctx, &list) != nil {
+				return nil
+			}
+			var found []string
+			for i := range list.Items {
+				found = append(found, list.Items[i].Name)
+			}
+			return found
+		})
+	})
+	if err != nil {
+		panic("completing --namespace: " + err.Error())
+	}
+}
+
+// pluginCompletion is the program by which kubectl has its plugins complete.
+const pluginCompletion = `#!/bin/sh
+# Put this on your PATH as kubectl_complete-stategraft, executable.
+exec kubectl stategraft __complete "$@"
+`
+
+// addCompletion adds to cobra's command what kubectl wants of a plugin.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, command := range root.Commands() {
+		if command.Name() == "completion" {
+			command.AddCommand(&cobra.Command{
+				Use:   "kubectl",
+				Short: "Print the program by which kubectl completes this plugin",
+				Long: `Prints the program that kubectl asks for completions of kubectl stategraft, where its
+own completion is set up:
+
+  kubectl stategraft completion kubectl > ~/.local/bin/kubectl_complete-stategraft
+  chmod +x ~/.local/bin/kubectl_complete-stategraft`,
+				Args: cobra.NoArgs,
+				RunE: func(command *cobra.Command, _ []string) error {
+					_, err := fmt.Fprint(command.OutOrStdout(), pluginCompletion)
+					return err
+				},
+			})
+		}
+	}
+}

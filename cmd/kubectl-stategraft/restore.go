@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+)
+
+// errNotRestored ends with status 1: the Restore failed or was cancelled, or
+// nobody agreed to it. What there is to say about it was said.
+var errNotRestored = fmt.Errorf("not restored: %w", errRefused)
+
+// Times that a person waits for.
+const (
+	requestTimeout = 30 * time.Second // for what is read or written at once
+	planTimeout    = 5 * time.Minute  // for a plan; a pod may have to be started for it
+)
+
+func restoreCommand() *cobra.Command { return new(restoreFlags).command() }
+
+func (f *restoreFlags) command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "restore [--backup NAME|latest|TIME] pod/NAME...|statefulset/NAME|-l SELECTOR",
+		Short: "Restore running pods from a backup, once, and see how far it is",
+		Long: `Asks for a restore of running pods: makes a Restore, which the controller in the
+cluster carries out. The pods are stopped, come back with the data of the backup,
+and do not start without them. docs/restore.md says what happens step by step.
+
+The data that the pods have are replaced. On a terminal the plan is shown first,
+and asked about; --yes goes without, and is needed where there is no terminal.
+--dry-run only shows the plan: pods, nodes of the backup, bytes, what would be lost.
+
+With --wait it stays until the end. Ctrl-C then leaves the Restore running.
+
+Exit status: 0 when it is asked for (with --wait: completed; with --dry-run: could
+be done), 1 when it failed, was cancelled or was not agreed to, 2 when the command
+line is wrong, no cluster answers, a right is lacking, or the time is up.`,
+		Example: `  kubectl stategraft restore pod/cassandra-1 --wait                       # the newest complete backup
+  kubectl stategraft restore --backup nightly-20261129 statefulset/cassandra --dry-run
+  kubectl stategraft restore --backup 2026-11-30T08:00:00Z -l app=cassandra --yes --wait --timeout 2h
+  kubectl stategraft restore --mode remote --source-cluster prod-cassandra statefulset/copy -n staging
+  kubectl stategraft restore list -A`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: f.completeTargets,
+		RunE: func(command *cobra.Command, args []string) error {
+			return f.here(command, func(ctx context.Context, t *terminal) error { return f.run(ctx, t, args) })
+		},
+	}
+	f.connection.add(command.PersistentFlags(), "namespace (default: the context's)")
+	f.addSpec(command.Flags())
+	f.addCourse(command.Flags())
+	f.registerCompletions(command)
+	command.AddCommand(f.listCommand(), f.showCommand(), f.waitCommand(), f.undoCommand(),
+		f.changeCommand(ask.Cancel), f.changeCommand(ask.Suspend), f.changeCommand(ask.Resume))
+	return command
+}
+
+// here runs a command until it ends or somebody presses Ctrl-C.
+func (f *restoreFlags) here(command *cobra.Command, run func(context.Context, *terminal) error) error {
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, terminalOf(command))
+}
+
+// reached is the cluster where Restores are asked for.
+type reached struct {
+	client.WithWatch
+	namespace string
+}
+
+func (f *restoreFlags) connect() (*reached, error) {
+	config, loader, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	namespace := f.namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		}
+	}
+	made, err := ask.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &reached{made, namespace}, nil
+}
+
+// run asks for a restore of the pods that the arguments name.
+func (f *restoreFlags) run(ctx context.Context, t *terminal, args []string) error {
+	request, err := f.request()
+	if err != nil {
+		return err
+	}
+	targets, err := ask.ParseTargets(args)
+	if err != nil {
+		return err
+	}
+	if err := f.agreed(t); err != nil {
+		return err
+	}
+	at, err := f.connect()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	found, err := ask.Resolve(limited, at, at.namespace, targets, f.selector)
+	cancel()
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	request.Namespace, request.Pods = at.namespace, *found
+	return f.ask(ctx, t, at, request)
+}
+
+// ask makes the Restore, or only its plan, and waits for it if it is to.
+func (f *restoreFlags) ask(ctx context.Context, t *terminal, at *reached, request *ask.Request) error {
+	restore, err := request.Restore(t.now())
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.plan(ctx, t, at, restore)
+	}
+	if !f.yes {
+		if err := f.confirm(ctx, t, at, restore); err != nil {
+			return err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	err = ask.Create(limited, at, restore, request.Name == "")
+	lost := limited.Err() != nil
+	cancel()
+	if err != nil && lost {
+		return fmt.Errorf("no answer of the API server to the making of Restore %s; whether it was made: kubectl stategraft restore show %s -n %s (%w)",
+			restore.Name, restore.Name, restore.Namespace, err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.wait {
+		if f.output == "" {
+			fmt.Fprintf(t.out, "restore.%s/%s created\n", api.Group, restore.Name)
+		}
+		return f.follow(ctx, t, at, restore.Name)
+	}
+	if err := printObject(t.out, f.output, restore, "created"); err != nil {
+		return err
+	}
+	if f.output == "" {
+		fmt.Fprintf(t.err, "How far it is: kubectl stategraft restore wait %s -n %s\n", restore.Name, restore.Namespace)
+	}
+	return nil
+}
+
+// agreed refuses, before anything is looked for, what nobody can be asked about.
+func (f *restoreFlags) agreed(t *terminal) error {
+	if f.yes || f.dryRun || t.asks {
+		return nil
+	}
+	return errors.New("a restore replaces the data of the pods, and there is no terminal to ask on: give --yes, or --dry-run to see the plan")
+}
+
+// plan shows what would be done.
+func (f *restoreFlags) plan(ctx context.Context, t *terminal, at *reached, restore *api.Restore) error {
+	planned, err := f.planned(ctx, t, at, restore)
+	if err != nil {
+		return err
+	}
+	if f.output != "" {
+		err = printObject(t.out, f.output, planned, "planned (dry run)")
+	} else {
+		err = ask.WritePlan(t.out, planned, t.now())
+	}
+	if err == nil && planned.Status.Phase != api.RestorePlanned {
+		return errNotRestored
+	}
+	return err
+}
+
+func (f *restoreFlags) planned(ctx context.Context, t *terminal, at *reached, restore *api.Restore) (*api.Restore, error) {
+	limit := f.timeout
+	if limit == 0 {
+		limit = planTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	planned, err := ask.Plan(limited, at, restore, func(text string) { fmt.Fprintln(t.err, text) })
+	switch {
+	case err == nil:
+		return planned, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: nothing was done", errInterrupted)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("there is no plan after %s, and nothing was done: give it longer with --timeout, or see kubectl stategraft check", limit)
+	}
+	return nil, err
+}
+
+// confirm shows the plan and asks. What is agreed to is the backup that was shown, not
+// one that is the latest a minute later.
+func (f *restoreFlags) confirm(ctx context.Context, t *terminal, at *reached, restore *api.Restore) error {
+	planned, err := f.planned(ctx, t, at, restore)
+	if err != nil {
+		return err
+	}
+	if err := ask.WritePlan(t.err, planned, t.now()); err != nil {
+		return err
+	}
+	if planned.Status.Phase != api.RestorePlanned {
+		return errNotRestored
+	}
+	if planned.Status.Backup != "" {
+		restore.Spec.Backup = planned.Status.Backup
+	}
+	question := fmt.Sprintf("\nStop %s and replace the data?", several(len(planned.Status.Pods), "this pod", "these %d pods"))
+	return t.confirm(ctx, question)
+}
+
+func several(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	if strings.Contains(more, "%d") {
+		return fmt.Sprintf(more, n)
+	}
+	return more
+}
+
+// interrupted has Ctrl-C said as such.
+func interrupted(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return errInterrupted
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no cluster answers within %s: %w", requestTimeout, err)
+	}
+	return err
+}

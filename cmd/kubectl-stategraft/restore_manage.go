@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+)
+
+func (f *restoreFlags) listCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:               "list",
+		Aliases:           []string{"ls"},
+		Short:             "List Restores and how far they are",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return f.here(command, f.list)
+		},
+	}
+	command.Flags().BoolVarP(&f.allNamespace, "all-namespaces", "A", false, "of all namespaces")
+	f.addOutput(command.Flags(), "json|yaml|wide|name")
+	return command
+}
+
+func (f *restoreFlags) list(ctx context.Context, t *terminal) error {
+	if err := oneOf(f.output, "", "json", "yaml", "wide", "name"); err != nil {
+		return err
+	}
+	at, err := f.connect()
+	if err != nil {
+		return err
+	}
+	namespace := at.namespace
+	if f.allNamespace {
+		namespace = ""
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := ask.List(limited, at, namespace)
+	switch {
+	case err != nil:
+		return interrupted(ctx, err)
+	case f.output == "json" || f.output == "yaml" || f.output == "name":
+		return printList(t.out, f.output, list)
+	case len(list.Items) == 0 && f.allNamespace:
+		fmt.Fprintln(t.err, "No resources found")
+		return nil
+	case len(list.Items) == 0:
+		fmt.Fprintf(t.err, "No resources found in %s namespace.\n", namespace)
+		return nil
+	}
+	return ask.WriteList(t.out, list.Items, f.allNamespace, f.output == "wide", t.now())
+}
+
+func (f *restoreFlags) showCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Show a Restore: how far each pod is, conditions, what to do next",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeRestores,
+		RunE: func(command *cobra.Command, args []string) error {
+			return f.here(command, func(ctx context.Context, t *terminal) error {
+				if err := oneOf(f.output, "", "json", "yaml", "name"); err != nil {
+					return err
+				}
+				_, restore, err := f.get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if f.output != "" {
+					return printObject(t.out, f.output, restore, "")
+				}
+				return ask.Show(t.out, restore, t.now())
+			})
+		},
+	}
+	f.addOutput(command.Flags(), "json|yaml|name")
+	return command
+}
+
+// get reads the Restore that a command is about.
+func (f *restoreFlags) get(ctx context.Context, arg string) (*reached, *api.Restore, error) {
+	at, err := f.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	restore, err := ask.Get(limited, at, at.namespace, restoreName(arg))
+	return at, restore, interrupted(ctx, err)
+}
+
+func (f *restoreFlags) undoCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "undo NAME [pod/NAME...]",
+		Short: "Go back to the data that the pods had before a Restore",
+		Long: `Makes a Restore that gives the pods of an earlier one their previous data back,
+where these were kept (keepPrevious) and are not removed yet: they are once the
+database has run for a day. Pods may be named; without, it is all of them.
+
+Exit status: as of restore.`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: f.completeRestores,
+		RunE: func(command *cobra.Command, args []string) error {
+			f.set = command.Flags()
+			return f.here(command, func(ctx context.Context, t *terminal) error { return f.undo(ctx, t, args) })
+		},
+	}
+	f.addCourse(command.Flags())
+	return command
+}
+
+func (f *restoreFlags) undo(ctx context.Context, t *terminal, args []string) error {
+	request := &ask.Request{}
+	if err := f.course(request); err != nil {
+		return err
+	}
+	if err := f.agreed(t); err != nil {
+		return err
+	}
+	var targets []ask.Target
+	if len(args) > 1 {
+		var err error
+		if targets, err = ask.ParseTargets(args[1:]); err != nil {
+			return err
+		}
+	}
+	at, earlier, err := f.get(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if !earlier.Status.Phase.Final() {
+		return fmt.Errorf("the Restore %s is not over (%s): cancel it first, or wait for it", earlier.Name, phaseIn(earlier))
+	}
+	request.Namespace, request.Undo = at.namespace, earlier.Name
+	if len(targets) > 0 {
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		found, err := ask.Resolve(limited, at, at.namespace, targets, "")
+		cancel()
+		if err != nil {
+			return interrupted(ctx, err)
+		}
+		request.Pods = *found
+	}
+	return f.ask(ctx, t, at, request)
+}
+
+// changeCommand is cancel, suspend or resume.
+func (f *restoreFlags) changeCommand(change ask.Change) *cobra.Command {
+	short := map[ask.Change]string{
+		ask.Cancel:  "Give a Restore up: the databases start with what is on their volumes",
+		ask.Suspend: "Begin nothing further; what runs is let finish",
+		ask.Resume:  "Go on with a suspended Restore",
+	}
+	command := &cobra.Command{
+		Use:               string(change) + " NAME...",
+		Short:             short[change],
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: f.completeRestores,
+		RunE: func(command *cobra.Command, args []string) error {
+			return f.here(command, func(ctx context.Context, t *terminal) error {
+				for _, arg := range args {
+					if err := f.change(ctx, t, change, arg); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	if change == ask.Cancel {
+		command.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask, though data are being replaced")
+	}
+	return command
+}
+
+func (f *restoreFlags) change(ctx context.Context, t *terminal, change ask.Change, arg string) error {
+	at, restore, err := f.get(ctx, arg)
+	if err != nil {
+		return err
+	}
+	if err := change.Possible(restore); err != nil {
+		return err
+	}
+	if change == ask.Cancel && !f.yes {
+		if err := mayCancel(ctx, t, restore); err != nil {
+			return err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := change.Apply(limited, at, restore); err != nil {
+		return interrupted(ctx, err)
+	}
+	done := map[ask.Change]string{ask.Cancel: "cancelled", ask.Suspend: "suspended", ask.Resume: "resumed"}[change]
+	fmt.Fprintf(t.out, "restore.%s/%s %s\n", api.Group, restore.Name, done)
+	if change == ask.Cancel {
+		fmt.Fprintf(t.err, "In what state the volumes are: kubectl stategraft restore show %s -n %s\n", restore.Name, restore.Namespace)
+	}
+	return nil
+}
+
+// mayCancel asks where a database could start with half of a backup.
+func mayCancel(ctx context.Context, t *terminal, restore *api.Restore) error {
+	pods := ask.Replacing(restore)
+	if len(pods) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s restored right now: the data may be replaced in part, and the database would start with them", strings.Join(pods, ", "), several(len(pods), "is", "are"))
+	if !t.asks {
+		return errors.New(text + "; give --yes to cancel all the same, or suspend it, which lets these finish")
+	}
+	fmt.Fprintln(t.err, text+".")
+	return t.confirm(ctx, "Cancel all the same? (restore suspend lets these finish)")
+}
