@@ -9,11 +9,25 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
 func pod(ordinal int) string { return "cassandra-" + strconv.Itoa(ordinal) }
+
+// Pod is the name of one of the pods.
+func (c *Cassandra) Pod(ordinal int) string { return c.Name() + "-" + strconv.Itoa(ordinal) }
+
+// Name is that of the StatefulSet.
+func (c *Cassandra) Name() string {
+	if c.setup.Name == "" {
+		return "cassandra"
+	}
+	return c.setup.Name
+}
+
+func (c *Cassandra) object() string { return "statefulset/" + c.Name() }
 
 // Rows is what a table holds.
 type Rows struct {
@@ -27,7 +41,7 @@ func (c *Cassandra) CQL(ctx context.Context, ordinal int, statements string) (st
 	if c.setup.User != "" {
 		command = append(command, "-u", c.setup.User, "-p", c.setup.Password)
 	}
-	return c.e.Exec(ctx, c.Namespace, pod(ordinal), "cassandra", "", command...)
+	return c.e.Exec(ctx, c.Namespace, c.Pod(ordinal), "cassandra", "", command...)
 }
 
 // script runs a script of ours in the first pod's database container.
@@ -36,7 +50,7 @@ func (c *Cassandra) script(ctx context.Context, script string, args ...string) (
 	if c.setup.User != "" {
 		python = fmt.Sprintf("env CQL_USER=%s CQL_PASSWORD=%s %s", c.setup.User, c.setup.Password, imagePython)
 	}
-	return c.e.Script(ctx, c.Namespace, pod(0), "cassandra", python, script, "", args...)
+	return c.e.Script(ctx, c.Namespace, c.Pod(0), "cassandra", python, script, "", args...)
 }
 
 // Write writes rows with the keys from first on into a keyspace, which it makes
@@ -62,7 +76,7 @@ func (c *Cassandra) Read(ctx context.Context, keyspace string) (rows Rows, err e
 
 // Identity is a node's host id and its tokens.
 func (c *Cassandra) Identity(ctx context.Context, ordinal int) (string, error) {
-	out, err := c.e.Exec(ctx, c.Namespace, pod(ordinal), "cassandra", "", "nodetool", "info", "-T")
+	out, err := c.e.Exec(ctx, c.Namespace, c.Pod(ordinal), "cassandra", "", "nodetool", "info", "-T")
 	var kept []string
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "ID") || strings.HasPrefix(line, "Token") {
@@ -76,16 +90,16 @@ func (c *Cassandra) Identity(ctx context.Context, ordinal int) (string, error) {
 // template; then it makes as many pods and waits until they are ready.
 func (c *Cassandra) Lose(ctx context.Context, backup string, replicas int) error {
 	scale := func(to int) error {
-		_, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "scale", "statefulset/cassandra", fmt.Sprintf("--replicas=%d", to))
+		_, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "scale", c.object(), fmt.Sprintf("--replicas=%d", to))
 		return err
 	}
 	if err := scale(0); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
-		{"wait", "--for=delete", "pod", "-l", "app=cassandra", "--timeout=120s"},
+		{"wait", "--for=delete", "pod", "-l", "app=" + c.Name(), "--timeout=120s"},
 		{"delete", "pvc", "--all", "--timeout=60s"},
-		{"patch", "statefulset", "cassandra", "-p", restorePatch(backup)},
+		{"patch", "statefulset", c.Name(), "-p", restorePatch(backup)},
 	} {
 		if _, err := c.e.Kubectl(ctx, nil, append([]string{"-n", c.Namespace}, args...)...); err != nil {
 			return err
@@ -94,7 +108,7 @@ func (c *Cassandra) Lose(ctx context.Context, backup string, replicas int) error
 	if err := scale(replicas); err != nil {
 		return err
 	}
-	return c.e.RolledOut(ctx, c.Namespace, "statefulset/cassandra", time.Duration(replicas)*readyLimit)
+	return c.e.RolledOut(ctx, c.Namespace, c.object(), time.Duration(replicas)*readyLimit)
 }
 
 func restorePatch(backup string) string {
@@ -139,7 +153,7 @@ func (c *Cassandra) Ended(ctx context.Context, ordinal int, name string) (b Back
 // AskRestore puts a restore into the template, which makes the StatefulSet create
 // its pods anew.
 func (c *Cassandra) AskRestore(ctx context.Context, name string) error {
-	_, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "statefulset", "cassandra", "-p", restorePatch(name))
+	_, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "statefulset", c.Name(), "-p", restorePatch(name))
 	return err
 }
 
@@ -148,17 +162,36 @@ func (c *Cassandra) Restore(ctx context.Context, name string, limit time.Duratio
 	if err := c.AskRestore(ctx, name); err != nil {
 		return err
 	}
-	return c.e.RolledOut(ctx, c.Namespace, "statefulset/cassandra", limit)
+	return c.e.RolledOut(ctx, c.Namespace, c.object(), limit)
+}
+
+// AllReady waits until all pods are ready and of the present template, whatever the
+// strategy of their updates.
+func (c *Cassandra) AllReady(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
+	defer cancel()
+	for {
+		set, err := c.e.Client.AppsV1().StatefulSets(c.Namespace).Get(ctx, c.Name(), metav1.GetOptions{})
+		if err == nil && set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == *set.Spec.Replicas &&
+			set.Status.UpdatedReplicas == *set.Spec.Replicas {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for all pods to be ready: %w (%v); they are:\n%s", context.Cause(ctx), err, c.e.describe(context.WithoutCancel(ctx), c.Namespace))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // Await waits for something of the first pod.
 func (c *Cassandra) Await(ctx context.Context, limit time.Duration, what string, holds func(*corev1.Pod) bool) (*corev1.Pod, error) {
-	return c.e.Await(ctx, c.Namespace, pod(0), limit, what, holds)
+	return c.e.Await(ctx, c.Namespace, c.Pod(0), limit, what, holds)
 }
 
 // Log is what a container of the first pod has written.
 func (c *Cassandra) Log(ctx context.Context, container string) string {
-	out, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "logs", pod(0), "-c", container)
+	out, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "logs", c.Pod(0), "-c", container)
 	if err != nil {
 		out += err.Error()
 	}

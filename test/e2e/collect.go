@@ -49,6 +49,10 @@ func (e *Env) Collect(ctx context.Context, name string) (string, error) {
 		}
 	}
 	_ = os.WriteFile(filepath.Join(dir, "webhook.log"), []byte(e.Webhook.Log()), 0o644)
+	if e.Controller != nil {
+		_ = os.WriteFile(filepath.Join(dir, "controller.log"), []byte(e.Controller.Log()), 0o644)
+		keep("restores.yaml", "get", "restores.stategraft.io", "-A", "-o", "yaml")
+	}
 	logs := filepath.Dir(e.LogFile("any"))
 	return dir, filepath.WalkDir(logs, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -21,6 +21,10 @@ const (
 	// EnabledEnv is the environment variable that the scenarios look at: they
 	// skip unless it is "1".
 	EnabledEnv = "STATEGRAFT_E2E"
+	// RestoresEnv is that of the scenarios that need the controllers: they skip
+	// unless it is "1". The others know what would be healed meanwhile, and run
+	// without.
+	RestoresEnv = "STATEGRAFT_E2E_RESTORES"
 	// LogsEnv names the folder for what is kept of failed scenarios.
 	LogsEnv = "STATEGRAFT_E2E_LOGS"
 	// TimesEnv says what becomes of the lengths of time that are measured: they
@@ -52,9 +56,9 @@ type Env struct {
 func (e *Env) Scenario() *Env { return &Env{Rig: e.Rig, log: e.log, authority: e.authority} }
 
 // Start builds what is missing and starts everything: the control plane with
-// the webhook, the node with the images, the S3 server. The caller has to call
-// Stop.
-func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
+// the webhook, and on request the controllers, the node with the images, the S3
+// server. The caller has to call Stop.
+func Start(ctx context.Context, log io.Writer, controllers bool) (_ *Env, err error) {
 	if log == nil {
 		log = io.Discard
 	}
@@ -69,7 +73,7 @@ func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rig, err := rigged.Start(ctx, rigged.Options{Log: log, Config: fmt.Sprintf(
+	rig, err := rigged.Start(ctx, rigged.Options{Log: log, Controller: controllers, Config: fmt.Sprintf(
 		"apiVersion: %s\nkind: %s\nannotations:\n  %s: %s\n  %s: %s\nmedusa:\n  anyUIDImage: %s\n",
 		webhook.ConfigVersion, webhook.ConfigKind, path.Base(api.AnnotationMedusaImage), images.Medusa,
 		path.Base(api.AnnotationAgentImage), images.Agent, images.AnyUID)})
@@ -82,7 +86,7 @@ func Start(ctx context.Context, log io.Writer) (_ *Env, err error) {
 			err = errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	if e.authority, err = newAuthority(); err != nil {
+	if e.authority, err = e.findAuthority(ctx); err != nil {
 		return nil, err
 	}
 	if err := e.StartNode(ctx, log); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -19,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/certs"
+	"github.com/stategraft/stategraft/operations/certificates"
 	"github.com/stategraft/stategraft/patches"
 )
 
@@ -53,6 +56,27 @@ func newAuthority() (*authority, error) {
 		return nil, fmt.Errorf("reading the authority: %w", err)
 	}
 	return &authority{encode("CERTIFICATE", der), cert, key}, nil
+}
+
+// findAuthority answers the controllers' authority, or makes one where there are
+// none.
+func (e *Env) findAuthority(ctx context.Context) (*authority, error) {
+	if e.Controller == nil {
+		return newAuthority()
+	}
+	secret, err := e.Client.CoreV1().Secrets(home).Get(ctx, certificates.SecretAuthority, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority: %w", err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[certs.KeyCert], secret.Data[certs.KeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority: %w", err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("the authority's key is a %T", pair.PrivateKey)
+	}
+	return &authority{string(secret.Data[certs.KeyCert]), pair.Leaf, key}, nil
 }
 
 // issue makes a pair that is good for one use, to serve under names or to be a
@@ -117,7 +141,7 @@ func (c *Cassandra) call(ctx context.Context, who Identity, ordinal int, args ..
 		return "", fmt.Errorf("encoding the client's identity: %w", err)
 	}
 	head := fmt.Sprintf("IDENTITY, SERVER = %q, %q\n", base64.StdEncoding.EncodeToString(text), api.GRPCServerName(c.Namespace))
-	return c.e.Script(ctx, c.Namespace, pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", head, args...)
+	return c.e.Script(ctx, c.Namespace, c.Pod(ordinal), patches.ContainerMedusa, medusaPython, "backup.py", head, args...)
 }
 
 // Answer is how a call ended: a status code of gRPC, and what is said with it.

@@ -25,11 +25,12 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (code int, err error) {
-	if os.Getenv(EnabledEnv) != "1" {
+	restores := os.Getenv(RestoresEnv) == "1"
+	if os.Getenv(EnabledEnv) != "1" && !restores {
 		return m.Run(), nil
 	}
 	began := time.Now()
-	if env, err = Start(context.Background(), os.Stderr); err != nil {
+	if env, err = Start(context.Background(), os.Stderr, restores); err != nil {
 		return 1, err
 	}
 	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(began).Round(100*time.Millisecond))
@@ -53,9 +54,23 @@ func runAll(m *testing.M) (code int, err error) {
 // explains its failure.
 func scenario(t *testing.T, limit time.Duration) (*Env, context.Context) {
 	t.Helper()
-	if env == nil {
+	if env == nil || env.Controller != nil {
 		t.Skipf("runs whole pods: set %s=1 to run it, as root on Debian", EnabledEnv)
 	}
+	return begin(t, limit)
+}
+
+// restoring is scenario with the controllers running.
+func restoring(t *testing.T, limit time.Duration) (*Env, context.Context) {
+	t.Helper()
+	if env == nil || env.Controller == nil {
+		t.Skipf("runs whole pods with the controllers: set %s=1 to run it, as root on Debian", RestoresEnv)
+	}
+	return begin(t, limit)
+}
+
+func begin(t *testing.T, limit time.Duration) (*Env, context.Context) {
+	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not done within %s", limit))
 	e := env.Scenario()
 	t.Cleanup(func() {

@@ -24,17 +24,17 @@ type Cycle struct {
 
 // Cycle deletes the first pod and waits until the one that replaces it is Ready.
 func (c *Cassandra) Cycle(ctx context.Context) (cycle Cycle, err error) {
-	old, err := c.e.Pod(ctx, c.Namespace, pod(0))
+	old, err := c.e.Pod(ctx, c.Namespace, c.Pod(0))
 	if err != nil {
 		return cycle, err
 	}
 	began := time.Now()
-	if err := c.e.Client.CoreV1().Pods(c.Namespace).Delete(ctx, pod(0), metav1.DeleteOptions{}); err != nil {
+	if err := c.e.Client.CoreV1().Pods(c.Namespace).Delete(ctx, c.Pod(0), metav1.DeleteOptions{}); err != nil {
 		return cycle, err
 	}
 	var gone, admitted time.Time
 	for admitted.IsZero() {
-		now, err := c.e.Pod(ctx, c.Namespace, pod(0))
+		now, err := c.e.Pod(ctx, c.Namespace, c.Pod(0))
 		if (err != nil || now.UID != old.UID) && gone.IsZero() {
 			gone = time.Now()
 		}
@@ -42,7 +42,7 @@ func (c *Cassandra) Cycle(ctx context.Context) (cycle Cycle, err error) {
 			admitted = time.Now()
 		}
 		if ctx.Err() != nil {
-			return cycle, fmt.Errorf("waiting for the pod that replaces %s: %w", pod(0), context.Cause(ctx))
+			return cycle, fmt.Errorf("waiting for the pod that replaces %s: %w", c.Pod(0), context.Cause(ctx))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -99,12 +99,12 @@ func (c *Cassandra) Serve(ctx context.Context) func() (Serving, error) {
 		out, err := c.script(ctx, "serving.py", stop)
 		done <- result{out, err}
 	}()
-	_, begun := c.e.Exec(ctx, c.Namespace, pod(0), "cassandra", "", "timeout", "60", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done")
+	_, begun := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "timeout", "60", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done")
 	return func() (s Serving, err error) {
 		if begun != nil {
 			return s, fmt.Errorf("waiting for the first answer of the database: %w", begun)
 		}
-		if _, err := c.e.Exec(ctx, c.Namespace, pod(0), "cassandra", "", "touch", stop); err != nil {
+		if _, err := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "touch", stop); err != nil {
 			return s, err
 		}
 		r := <-done
@@ -123,12 +123,12 @@ func (c *Cassandra) Serve(ctx context.Context) func() (Serving, error) {
 
 // Kill kills all processes of a container of the first pod, from outside.
 func (c *Cassandra) Kill(ctx context.Context, name string) error {
-	now, err := c.e.Pod(ctx, c.Namespace, pod(0))
+	now, err := c.e.Pod(ctx, c.Namespace, c.Pod(0))
 	if err != nil {
 		return err
 	}
 	if err := cluster.KillContainer(container(now, name).ContainerID); err != nil {
-		return fmt.Errorf("killing container %s of %s: %w", name, pod(0), err)
+		return fmt.Errorf("killing container %s of %s: %w", name, c.Pod(0), err)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (c *Cassandra) Kill(ctx context.Context, name string) error {
 // Heal gives containers of the live pod the database's image, in place, and waits
 // until the pod is Ready. The database must not have been restarted.
 func (c *Cassandra) Heal(ctx context.Context, names ...string) error {
-	before, err := c.e.Pod(ctx, c.Namespace, pod(0))
+	before, err := c.e.Pod(ctx, c.Namespace, c.Pod(0))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *Cassandra) Heal(ctx context.Context, names ...string) error {
 		parts = append(parts, fmt.Sprintf(`{"name":%q,"image":%q}`, name, before.Spec.Containers[0].Image))
 	}
 	patch := fmt.Sprintf(`{"spec":{"containers":[%s]}}`, strings.Join(parts, ","))
-	if _, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "pod", pod(0), "-p", patch); err != nil {
+	if _, err := c.e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "pod", c.Pod(0), "-p", patch); err != nil {
 		return err
 	}
 	after, err := c.Await(ctx, 2*time.Minute, "Ready, healed", func(pod *corev1.Pod) bool {

@@ -30,6 +30,8 @@ const (
 // Setup says what is particular of a Cassandra. The zero value is one node with
 // everything right.
 type Setup struct {
+	Name        string // of the StatefulSet; cassandra where it is empty
+	Policy      appsv1.PodManagementPolicyType
 	Replicas    int               // 1 where it is 0
 	Plain       bool              // without the label for injection
 	Labels      map[string]string // of the namespace, further ones
@@ -46,7 +48,7 @@ type Setup struct {
 	User, Password string // of CQL
 }
 
-// Cassandra is a StatefulSet "cassandra" in a namespace of its own, with
+// Cassandra is a StatefulSet in a namespace of its own, with
 // Medusa's configuration and credentials.
 type Cassandra struct {
 	e         *Env
@@ -82,7 +84,7 @@ func (e *Env) Cassandra(ctx context.Context, namespace string, s Setup) (*Cassan
 	if err := c.configure(ctx); err != nil {
 		return nil, err
 	}
-	if !s.NoGRPC {
+	if !s.NoGRPC && e.Controller == nil { // else it makes the Secret
 		if err := c.Identify(ctx); err != nil {
 			return nil, err
 		}
@@ -91,7 +93,7 @@ func (e *Env) Cassandra(ctx context.Context, namespace string, s Setup) (*Cassan
 	if err := c.create(ctx, replicas); err != nil || s.NoWait {
 		return c, err
 	}
-	return c, e.RolledOut(ctx, namespace, "statefulset/cassandra", time.Duration(replicas)*readyLimit)
+	return c, c.AllReady(ctx, time.Duration(replicas)*readyLimit)
 }
 
 // configure makes the ConfigMap and the Secret of Medusa.
@@ -127,7 +129,7 @@ func (c *Cassandra) configure(ctx context.Context) error {
 
 // create makes the Service and the StatefulSet.
 func (c *Cassandra) create(ctx context.Context, replicas int) error {
-	text, err := expand("manifests/cassandra.yaml", map[string]string{"NAMESPACE": c.Namespace, "REPLICAS": strconv.Itoa(replicas)})
+	text, err := expand("manifests/cassandra.yaml", map[string]string{"NAME": c.Name(), "NAMESPACE": c.Namespace, "REPLICAS": strconv.Itoa(replicas)})
 	if err != nil {
 		return err
 	}
@@ -139,6 +141,9 @@ func (c *Cassandra) create(ctx context.Context, replicas int) error {
 	}
 	if err := yaml.UnmarshalStrict([]byte(second), &set); err != nil {
 		return fmt.Errorf("reading the StatefulSet: %w", err)
+	}
+	if c.setup.Policy != "" {
+		set.Spec.PodManagementPolicy = c.setup.Policy
 	}
 	if len(c.setup.Annotations) > 0 {
 		set.Spec.Template.Annotations = c.setup.Annotations
