@@ -25,8 +25,7 @@ type fault struct {
 func TestRestoreExactlyOnce(t *testing.T) {
 	e, ctx := restoring(t, 40*time.Minute)
 	step := stepper(t)
-	// Twelve seconds to download.
-	c, err := e.Cassandra(ctx, "once", Setup{Medusa: slowly})
+	c, err := e.Cassandra(ctx, "once", Setup{}) // about ten seconds to download
 	step("ready", err)
 	step("written", c.WriteLarge(ctx, "e2e", 1, 0, 1000, 2500))
 	before, err := c.Read(ctx, "e2e")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stategraft/stategraft/test/cluster"
 	"github.com/stategraft/stategraft/test/e2e"
+	"github.com/stategraft/stategraft/test/restore"
 	"github.com/stategraft/stategraft/test/scenario"
 )
 
@@ -20,8 +21,8 @@ var items = []scenario.Item{
 
 func main() {
 	os.Exit(scenario.Main(scenario.Suite{
-		Items: items, EnabledEnv: e2e.RestoresEnv, LogsEnv: e2e.LogsEnv, TimesEnv: e2e.TimesEnv,
-		Env:      []string{cluster.EnabledEnv + "=1"},
+		Items: append(items, restore.Items...), EnabledEnv: e2e.RestoresEnv, LogsEnv: e2e.LogsEnv, TimesEnv: e2e.TimesEnv,
+		Env:      []string{cluster.EnabledEnv + "=1", restore.InterruptionsEnv + "=200"},
 		Parallel: 2,
 	}))
 }
