@@ -1,8 +1,9 @@
-# Everything here needs Go and git, and nothing else, but for `make e2e` and
-# `make show-cassandra`: they run whole pods, as root on Debian, and install
-# Debian's packages that are missing. The first `make demo` or `make test` on a
-# machine builds a Kubernetes control plane from its Go modules, which takes 10
-# to 20 minutes on two cores and is kept in the user's cache folder.
+# Everything here needs Go and git, and nothing else, but for `make e2e`,
+# `make show-cassandra`, `make show-deploy` and `make show-restore`: they run whole
+# pods, as root on Debian, and install Debian's packages that are missing. The
+# first `make demo` or `make test` on a machine builds a Kubernetes control plane
+# from its Go modules, which takes 10 to 20 minutes on two cores and is kept in the
+# user's cache folder.
 
 SHELL := /bin/sh
 GO ?= go
@@ -104,8 +105,9 @@ show-cassandra: ## what an injected pod has to show, on a node with real Cassand
 	@$(GO) run ./test/e2e/cmd/show -logs "$(E2E_LOGS)"
 
 .PHONY: e2e
-e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet
+e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet; and a Restore
 	@$(GO) run ./test/e2e/cmd/show -times print -logs "$(E2E_LOGS)"
+	@$(GO) run ./test/e2e/cmd/restore -times print -only "one pod of three" -logs "$(E2E_LOGS)"
 
 .PHONY: manifests
 manifests: ## render the manifests of deploy from its chart; builds Helm, once
@@ -114,6 +116,10 @@ manifests: ## render the manifests of deploy from its chart; builds Helm, once
 .PHONY: show-deploy
 show-deploy: ## what an installation has to show, on a node with the chart installed (root, Debian)
 	@$(GO) run ./test/deploy/cmd/show -logs "$(CURDIR)/bin/deploy-logs"
+
+.PHONY: show-restore
+show-restore: rig ## what a Restore has to show, on a node with real Cassandra and on the rig (root, Debian)
+	@$(GO) run ./test/e2e/cmd/restore -logs "$(CURDIR)/bin/restore-logs"
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/test/images"
 )
 
 // One pod of three is asked for by an annotation on the live pod: it goes back to
@@ -183,4 +186,52 @@ func TestRestoreIntoAnotherNamespace(t *testing.T) {
 		t.Errorf("after a restart %+v, want %+v (%v)", got, before, err)
 	}
 	figure(t, "%d rows of each keyspace in ring-0…2 of namespace copy, with the tokens of cassandra-0…2 of namespace origin", before.Count)
+}
+
+// No sidecar answers, as no container of the pods starts: what is in the bucket is
+// found all the same, and the restore happens once the pods can start.
+func TestRestoreWithAllDown(t *testing.T) {
+	t.Parallel()
+	e, ctx := restoring(t, 15*time.Minute)
+	const rows = 2_000
+	step := stepper(t)
+	c, err := e.Cassandra(ctx, "down", Setup{})
+	step("ready", err)
+	step("written", c.Write(ctx, "e2e", 1, 0, rows))
+	before, err := c.Read(ctx, "e2e")
+	step("read", err)
+	step("backed up", c.backups(ctx, "e2e-000001", 1))
+	_, err = c.CQL(ctx, 0, "TRUNCATE e2e.rows")
+	step("truncated", err)
+	patch := func(containers string) {
+		t.Helper()
+		_, err := e.Kubectl(ctx, nil, "-n", c.Namespace, "patch", "statefulset", c.Name(), "-p", `{"spec":{"template":{"spec":{"initContainers":`+containers+`}}}}`)
+		step("template changed", err)
+	}
+	patch(`[{"name":"broken","image":"` + images.Cassandra + `","command":["false"]}]`)
+	_, err = c.Await(ctx, 2*time.Minute, "stuck", func(pod *corev1.Pod) bool { return container(pod, "broken").RestartCount > 0 })
+	step("stuck", err)
+
+	step("asked", c.Asked(ctx, "back", api.RestoreSpec{Backup: "latest", Pods: c.Of()}))
+	r, err := c.Until(ctx, "back", 4*time.Minute, "past its checks", func(r *api.Restore) bool { return len(r.Status.Pending) > 0 })
+	step("checked", err)
+	if at := r.Status.Pods[0]; r.Status.Backup != "e2e-000001" || at.BytesTotal == 0 {
+		t.Errorf("found in the bucket: %+v", r.Status)
+	}
+	patch("null")
+	// A StatefulSet does not replace a pod that never was ready by itself.
+	step("deleted by hand", e.DeletePod(ctx, c.Namespace, c.Pod(0)))
+	r, err = c.Restored(ctx, "back", 5*time.Minute)
+	step("restored", err)
+	if got, err := c.Read(ctx, "e2e"); err != nil || got != before {
+		t.Errorf("restored %+v, want %+v (%v)", got, before, err)
+	}
+	if err := c.Once(r, 0); err != nil {
+		t.Error(err)
+	}
+	pods, err := e.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 {
+		t.Errorf("%d pods are left (%v)", len(pods.Items), err)
+	}
+	figure(t, "found in the bucket with no container of the pod running; %d rows back", before.Count)
 }

@@ -16,6 +16,7 @@ var items = []scenario.Item{
 	{Name: "1  one pod of three by annotation on the live pod", Test: "TestRestoreOfOnePodByAnnotation"},
 	{Name: "1  a whole cluster by selector, and undo", Test: "TestRestoreOfClusterAndUndo"},
 	{Name: "1  into another namespace, other names", Test: "TestRestoreIntoAnotherNamespace"},
+	{Name: "1  no sidecar answers: found in the bucket", Test: "TestRestoreWithAllDown"},
 	{Name: "2  exactly once: real node, one fault after the other", Test: "TestRestoreExactlyOnce"},
 }
 
