@@ -21,8 +21,9 @@ const (
 )
 
 // startTidy removes the data from before a restore once the database has served
-// CQL for long enough, without a break, since this container started. It gives a
-// function that tells what is still there.
+// CQL for long enough, without a break, since this container started; what a restore
+// that was given up has left is no longer half replaced then. It gives a function that
+// tells what is still there.
 func (c Config) startTidy(ctx context.Context) func() []node.Previous {
 	if c.TidyAfter <= 0 || c.Pod.DataMount == "" {
 		return func() []node.Previous { return nil }
@@ -50,7 +51,7 @@ func (c Config) tidy(ctx context.Context, tell func([]node.Previous)) {
 	for {
 		found, err := restore.Previous(c.Pod.DataMount)
 		tell(found)
-		if len(found) > 0 && err == nil {
+		if (len(found) > 0 || restore.Half(c.Pod.DataMount)) && err == nil {
 			switch answers := c.answers(ctx); {
 			case !answers:
 				since = time.Time{}

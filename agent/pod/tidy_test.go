@@ -104,6 +104,26 @@ func TestTidyOnlyWhenTold(t *testing.T) {
 	}
 }
 
+// TestTidyAfterHalf: data that an interrupted restore left, and that the database has
+// run on for long, are no longer taken for half replaced, also where nothing is kept.
+func TestTidyAfterHalf(t *testing.T) {
+	c, _ := config(t)
+	c.Pod.DataMount = t.TempDir()
+	t.Setenv("POD_IP", "")
+	write(t, filepath.Join(c.Pod.DataMount, ".stategraft/restore.json"), `{"doing": {"id": "r1/1", "request": true}}`)
+	listener, port := serveCQL(t, 0)
+	listener.Close()
+	c.Pod.CQLPort, c.TidyAfter, c.TidyPoll = port, 50*time.Millisecond, 5*time.Millisecond
+	c.startTidy(t.Context())
+	time.Sleep(2 * c.TidyAfter)
+	if !restore.Half(c.Pod.DataMount) {
+		t.Fatal("forgotten while the database does not answer")
+	}
+	listener, _ = serveCQL(t, port)
+	defer listener.Close()
+	eventually(t, "it is whole again", func() bool { return !restore.Half(c.Pod.DataMount) })
+}
+
 // TestTidyForRoom: a volume that fills up loses what was kept because there was
 // room, not what was asked to be kept.
 func TestTidyForRoom(t *testing.T) {

@@ -5,13 +5,9 @@
 # below (empty for that of medusa.ini, "." for none), and the name of a backup
 # where one is to be looked into. The answer's "error" says what kept it from
 # being made. Nothing is written to the storage.
-#
-# The index is read here and not by Storage.list_node_backups, which ends at the
-# first name that it does not know, and asks for each tokenmap of each backup.
 import json
 import logging
 import os
-import re
 import resource
 import sys
 from collections import defaultdict
@@ -25,20 +21,6 @@ MEMORY = 512 << 20
 # part in it and names resolve.
 MAPS = 4
 
-# What is in the index of a backup (medusa/index.py).
-STAMPED = re.compile(r"^(started|finished)_(.+)_([0-9]+)\.timestamp$")
-PLAIN = re.compile(r"^(?:(tokenmap|manifest)_(.+)\.json|(schema)_(.+)\.cql|(differential|incremental)_(.+))$")
-
-
-class Unclear(Exception):
-    # The storage gave no answer, where Medusa says that there is no such object.
-    pass
-
-
-class Odd(Exception):
-    # Not what Medusa writes.
-    pass
-
 
 def modest():
     # The first to go where memory or CPU is short. What the system does not allow
@@ -51,92 +33,18 @@ def modest():
             pass
 
 
-class Node:
-    # A node's part in a backup, by the index.
-    def __init__(self):
-        self.blobs = {}
-        self.starts, self.ends = [], []
-
-    def started(self):
-        if self.starts:
-            return min(self.starts)
-        return seconds(self.blobs.get("schema"))  # as NodeBackup.started
-
-    def finished(self):
-        if self.ends:
-            return max(self.ends)
-        return seconds(self.blobs.get("manifest"))  # as NodeBackup.finished
-
-    def differential(self):
-        return "differential" in self.blobs or "incremental" in self.blobs
-
-
 def tell(line):
     print(line, file=sys.stderr)
-
-
-def seconds(blob):
-    return int(blob.last_modified.timestamp()) if blob is not None and blob.last_modified is not None else None
 
 
 def stamp(seconds):
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def indexed(storage, name=None):
-    # Backup → node → Node. What has a name of another kind is passed over.
-    root = "{}index/backup_index/".format(storage.prefix_path)
-    found = defaultdict(lambda: defaultdict(Node))
-    for blob in storage.storage_driver.list_objects(root if name is None else root + name + "/"):
-        parts = blob.name[len(root):].split("/") if blob.name.startswith(root) else []
-        if len(parts) != 2 or name is not None and parts[0] != name:
-            continue
-        stamped, plain = STAMPED.match(parts[1]), PLAIN.match(parts[1])
-        if stamped:
-            node = found[parts[0]][stamped.group(2)]
-            (node.starts if stamped.group(1) == "started" else node.ends).append(int(stamped.group(3)))
-        elif plain:
-            kind, fqdn = [each for each in plain.groups() if each is not None]
-            found[parts[0]][fqdn].blobs[kind] = blob
-    # Medusa knows a backup by its token map, and needs to know when it began.
-    counting = ((each, {fqdn: node for fqdn, node in nodes.items() if "tokenmap" in node.blobs and node.started() is not None})
-                for each, nodes in found.items())
-    return {each: nodes for each, nodes in counting if nodes}
-
-
-def odd(error):
-    # What is wrong is the object itself, and not that the storage cannot be asked.
-    answer = getattr(error, "response", None)  # botocore
-    if isinstance(answer, dict):
-        return answer.get("Error", {}).get("Code") in ("NoSuchKey", "InvalidObjectState")
-    status = getattr(error, "status_code", None) or getattr(error, "status", None)  # azure, aiohttp
-    return status == 404 or isinstance(error, (Odd, UnicodeDecodeError, FileNotFoundError))
-
-
-def twice(question):
-    try:
-        return question()
-    except Exception as error:
-        if odd(error) or refused(error):
-            raise
-    return question()
-
-
-class Asking:
+class Looking(Asking):
     def __init__(self, storage, heard):
-        self.storage, self.heard = storage, heard
+        super().__init__(storage, heard)
         self.maps = {}  # by their digests: a cluster's are the same for a long time
-
-    def ask(self, what, question):
-        # Medusa takes an answer that it does not understand for "there is none".
-        before = len(self.heard.errors)
-        answer = question()
-        if answer is None and len(self.heard.errors) > before:
-            raise Unclear("{}: {}".format(what, self.heard.errors[before]))  # the first has the cause
-        return answer
-
-    def backup(self, name, fqdn, node):
-        return self.storage.get_node_backup(fqdn=fqdn, name=name, differential_mode=node.differential())
 
     def map(self, blob):
         key = (blob.hash, blob.size) if blob.hash else None
@@ -146,7 +54,10 @@ class Asking:
         text = twice(lambda: self.storage.storage_driver.read_blob_as_string(blob))
         try:
             for fqdn, at in json.loads(text).items():
-                ring[fqdn] = {"tokens": [str(token) for token in at.get("tokens") or []],
+                tokens = at.get("tokens")
+                if not isinstance(tokens, (list, type(None))):
+                    tokens = [tokens]  # a node's only one (medusa/restore_node.py, get_node_tokens)
+                ring[fqdn] = {"tokens": [str(token) for token in tokens or []],
                               "datacenter": at.get("dc") or "", "rack": at.get("rack") or ""}
         except (ValueError, TypeError, AttributeError) as error:
             raise Odd(reason(error))
@@ -170,16 +81,6 @@ class Asking:
                     raise
                 tell("the token map of backup {}, node {} cannot be read: {}".format(name, fqdn, reason(error)))
         return ring
-
-    def there(self, index):
-        # The index outlives backups that the bucket itself expires: the oldest are
-        # asked for, up to the first that is there.
-        names = sorted(index, key=lambda name: (min(node.started() for node in index[name].values()), name))
-        for at, name in enumerate(names):
-            fqdn = min(index[name], key=lambda fqdn: (index[name][fqdn].finished() is None, fqdn))
-            if self.ask(name, lambda: True if self.backup(name, fqdn, index[name][fqdn]).exists() else None):
-                return names[at:]
-        return []
 
 
 def summary(name, nodes, ring):
@@ -251,7 +152,7 @@ def look(ini, prefix, name, heard, answer):
         config = config._replace(prefix=prefix)
     with Storage(config=config) as storage:
         answer["prefix"] = storage.prefix_path.rstrip("/")
-        asking = Asking(storage, heard)
+        asking = Looking(storage, heard)
         if name is None:
             everything(asking, answer)
         else:

@@ -179,3 +179,20 @@ func TestLookupTells(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 }
+
+// TestLookupSingleTokens: of a node with one token, a token map may have the token
+// itself.
+func TestLookupSingleTokens(t *testing.T) {
+	s := newShelf(t)
+	s.put(made{name: "b1", nodes: []string{"c-0", "c-1", "c-2"}, at: 1000, prefix: "ns_c/",
+		tokenmap: `{"c-0": {"tokens": 0, "dc": "dc1", "rack": "r0"}, "c-1": {"tokens": "-3074457345618258603", "dc": "dc1", "rack": "r1"}, "c-2": {"tokens": [3074457345618258602], "dc": "dc1", "rack": "r2"}}`})
+	a, _, _ := s.look([]string{"", "b1"})
+	if a.Error != "" || !a.Complete {
+		t.Fatalf("got %+v", a)
+	}
+	for name, want := range map[string]string{"c-0": "0", "c-1": "-3074457345618258603", "c-2": "3074457345618258602"} {
+		if got := a.Ring[name].Tokens; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -3,7 +3,8 @@
 #
 # Arguments: the path of medusa.ini, the name of the backup, the path of the
 # answer. The answer is one JSON object; its "error" says what kept it from
-# being complete. Nothing is written to the storage.
+# being complete: a storage that gives no answer is one, and not a backup that was
+# never finished. Nothing is written to the storage.
 import json
 import logging
 import os
@@ -21,17 +22,24 @@ def relative(path):
     return path.name
 
 
-def inspect(config, storage, name, answer):
-    known = sorted((b for b in storage.list_node_backups()), key=lambda b: b.started)
-    answer["backups"] = list(dict.fromkeys(b.name for b in known))
-    nodes = {b.fqdn: b for b in known if b.name == name}
+def inspect(config, asking, name, answer):
+    index = indexed(asking.storage)
+    names = asking.there(index)
+    answer["backups"] = names
+    nodes = index[name] if name in names else {}
     answer["nodes"] = sorted(nodes)
-    backup = nodes.get(config.storage.fqdn)
-    if backup is None:
+    fqdn = config.storage.fqdn
+    own = nodes.get(fqdn)
+    if own is None:
         return
-    manifest = backup.manifest
-    answer["complete"] = bool(manifest) and bool(backup.finished)
-    answer["tokenmap"] = sorted(json.loads(backup.tokenmap))
+    backup = asking.backup(name, fqdn, own)
+    if not asking.ask("backup {} of node {}".format(name, fqdn), lambda: True if backup.exists() else None):
+        # The bucket has expired it, and the index knows it yet.
+        answer["nodes"].remove(fqdn)
+        return
+    manifest = asking.ask("the manifest of node " + fqdn, lambda: backup.manifest)
+    answer["complete"] = bool(manifest) and bool(own.finished() or asking.ask("the end of node " + fqdn, lambda: backup.finished))
+    answer["tokenmap"] = sorted(json.loads(twice(lambda: asking.storage.storage_driver.read_blob_as_string(own.blobs["tokenmap"]))))
     if not answer["complete"]:
         return
     answer["serverType"] = backup.server_type
@@ -46,7 +54,7 @@ def inspect(config, storage, name, answer):
     ]
 
 
-def check(ini, name, answer):
+def check(ini, name, heard, answer):
     import medusa.config
     from medusa.cassandra_utils import CassandraConfigReader
     from medusa.storage import Storage
@@ -60,28 +68,22 @@ def check(ini, name, answer):
     # Medusa has no word for it: it leaves hints alone.
     answer["hintsDirectory"] = str(getattr(reader, "_config", {}).get("hints_directory") or "")
     with Storage(config=config.storage) as storage:
-        inspect(config, storage, name, answer)
+        inspect(config, Asking(storage, heard), name, answer)
 
 
 def main():
     ini, name, path = sys.argv[1:4]
-    errors = []
-
-    class Keep(logging.Handler):
-        def emit(self, record):
-            errors.append(record.getMessage())
-
-    logging.getLogger("").addHandler(Keep(logging.ERROR))
+    heard = Heard()
+    logging.getLogger("").addHandler(heard)
     answer = {}
     try:
         impatient()
         resigned()
         look_only()
-        exact_index()
-        check(ini, name, answer)
+        check(ini, name, heard, answer)
     except SystemExit:
         # Medusa logs what is wrong with its configuration and exits.
-        answer["error"] = errors[-1] if errors else "Medusa refuses its configuration"
+        answer["error"] = heard.errors[-1] if heard.errors else "Medusa refuses its configuration"
     except Exception as error:
         answer["error"] = reason(error)
     with open(path, "w") as out:

@@ -75,8 +75,7 @@ if __name__ == "__main__":
     blob = lambda n: types.SimpleNamespace(name=n)
     blobs = {"unfinished": {"n": [blob("p/index/backup_index/unfinished/schema_n.cql"), blob("p/index/backup_index/unfinished/started_n_1.timestamp")]}}
     print("lookup", Storage.lookup_blob(None, blobs, "unfinished", "n", "finished"), Storage.lookup_blob(None, blobs, "unfinished", "n", "started").name[-21:])
-    node = lambda b, f: types.SimpleNamespace(name=b, fqdn=f)
-    storage = types.SimpleNamespace(list_node_backups=lambda: [node("b1", "n"), node("b1", "m"), node("bad", "n")])
+    storage = types.SimpleNamespace(get_node_backup=lambda fqdn, name: types.SimpleNamespace(fqdn=fqdn, exists=lambda: (name, fqdn) == ("b1", "n")))
     config = types.SimpleNamespace(storage=types.SimpleNamespace(fqdn="n"))
     print("listed", [b.name for b in medusa.listing.get_backups(storage, config, False)])
     config.storage.fqdn = "other"

@@ -2,7 +2,8 @@
 #
 # It looks at the wanted backup only, which precheck.py has found good: Medusa
 # lists all of them first, and one whose token map does not know its nodes'
-# names keeps all others from being restored.
+# names keeps all others from being restored, as does a name in the index that it
+# does not know.
 #
 # Medusa gives each restored table to the owner and the group of the data
 # directory, by name. The id need not have a name in this image, and a volume's
@@ -38,8 +39,8 @@ def only(name):
     from medusa.storage.cluster_backup import ClusterBackup
 
     def get_backups(storage, config, show_all):
-        nodes = [b for b in storage.list_node_backups() if b.name == name]
-        return [ClusterBackup(name, nodes)] if any(b.fqdn == config.storage.fqdn for b in nodes) else []
+        node = storage.get_node_backup(fqdn=config.storage.fqdn, name=name)
+        return [ClusterBackup(name, [node])] if node.exists() else []
 
     medusa.listing.get_backups = get_backups
 

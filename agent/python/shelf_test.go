@@ -27,7 +27,14 @@ def load_config(args, path):
         logging.error("Required configuration \"bucket_name\" is missing in [storage] section.")
         sys.exit(2)
     s = ini["storage"]
-    return types.SimpleNamespace(storage=Storage(s.get("prefix"), s["base_path"], s["bucket_name"], os.environ["POD_IP"]))
+    return types.SimpleNamespace(storage=Storage(s.get("prefix"), s["base_path"], s["bucket_name"], os.environ["POD_IP"]),
+                                 cassandra=types.SimpleNamespace(config_file=ini.get("cassandra", "config_file", fallback="")))
+`,
+	"medusa/cassandra_utils.py": `
+import pathlib
+class CassandraConfigReader:
+    def __init__(self, path):
+        self.root, self.commitlog_directory, self.saved_caches_directory = (pathlib.Path("/c") / each for each in ("data", "log", "caches"))
 `,
 	"medusa/storage/__init__.py": `
 import collections, datetime, hashlib, json, logging, os, pathlib, types
@@ -72,6 +79,7 @@ class NodeBackup:
     @property
     def finished(self):
         return int((self.storage.storage_driver.root / self.meta / "manifest.json").stat().st_mtime)
+    server_type = "cassandra"
     @property
     def release_version(self):
         return json.loads(self.storage.storage_driver.content(self.meta / "server_version.json") or '{"release_version": "unknown"}')["release_version"]
@@ -118,7 +126,8 @@ func newShelf(t *testing.T) *shelf {
 		}
 		s.env = append(s.env, "PYTHONPATH="+s.dir+"/modules")
 	}
-	s.write("medusa.ini", "[storage]\nstorage_provider = local\nbucket_name = b\nprefix = ns_c\nbase_path = "+s.dir+"/store\n[kubernetes]\nenabled = True\ncassandra_url = http://127.0.0.1\n")
+	s.write("cassandra.yaml", "data_file_directories: [/c/data]\ncommitlog_directory: /c/log\nsaved_caches_directory: /c/caches\nlisten_address: 127.0.0.1\n")
+	s.write("medusa.ini", "[storage]\nstorage_provider = local\nbucket_name = b\nprefix = ns_c\nbase_path = "+s.dir+"/store\n[cassandra]\nconfig_file = "+s.dir+"/cassandra.yaml\n[kubernetes]\nenabled = True\ncassandra_url = http://127.0.0.1\n")
 	return s
 }
 

@@ -2,7 +2,9 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,6 +26,9 @@ type job struct {
 	notes  string // for the text, each with "; " before it
 	tables int
 	bytes  int64
+	// replaced are the directories of tables, below the data directory, that Medusa
+	// takes away; nil where all goes.
+	replaced map[string]bool
 }
 
 func (j *job) note(text string) {
@@ -42,26 +47,26 @@ func (j *job) phase(phase string, bytes int64) {
 // is what will be written yet. The function that it gives is to be called right
 // before the first change, and gives what was kept.
 func (j *job) keeping(l layout, add int64) (func(context.Context) (*Kept, error), error) {
+	if err := l.removable(j.replaced); err != nil {
+		return nil, err
+	}
 	if d := j.before.Doing; d != nil {
-		// What is there is half replaced. The data from before are those that were set
-		// aside when that began.
-		if d.Kept == nil && j.Keep != keepNever {
+		kept := d.whole()
+		if kept == nil && j.Keep != keepNever {
 			j.note("nothing is kept: the data were half replaced by " + d.ID)
 		}
-		return func(context.Context) (*Kept, error) { return d.Kept.as(j.id()), nil }, nil
+		return func(context.Context) (*Kept, error) { return kept.as(j.id()), nil }, nil
 	}
 	if j.Keep == keepNever {
 		return func(context.Context) (*Kept, error) { return nil, nil }, nil
 	}
-	s := j.survey(l)
+	s := j.survey(l, j.replaced)
 	r := room{add: add}
 	var err error
 	if r.size, r.free, err = files.Room(j.DataMount); err != nil {
 		return nil, err
 	}
-	if k := j.before.Kept; k != nil {
-		r.older = j.exclusive(k)
-	}
+	r.older = j.older()
 	if j.Action == actionEmpty {
 		r.add = s.old // it will be sent about as much by the others
 	}
@@ -73,6 +78,12 @@ func (j *job) keeping(l layout, add int64) (func(context.Context) (*Kept, error)
 	return func(ctx context.Context) (*Kept, error) {
 		if !keep {
 			return nil, nil
+		}
+		// From here on a volume without a marker is one that has lost it (adopted).
+		if _, err := os.Stat(markerPath(j.DataMount)); errors.Is(err, fs.ErrNotExist) {
+			if err := j.before.write(j.DataMount); err != nil {
+				return nil, err
+			}
 		}
 		kept, err := j.setAside(ctx, l, s)
 		if err != nil && j.Keep == keepIfRoom && ctx.Err() == nil {
@@ -174,6 +185,7 @@ func (j *job) restore(ctx context.Context) (string, node.Done, error) {
 		return "", none, err
 	}
 	l := report.layout()
+	j.replaced = j.replaces(report)
 	keep, err := j.keeping(l, j.bytes)
 	if err != nil {
 		return "", none, err
@@ -222,28 +234,6 @@ func (j *job) verify(report Report, l layout, as node.Done) (string, node.Done, 
 	j.Log.Info("restored", "id", done.ID, "backup", j.Backup, "source", done.Source, "tables", done.Tables, "bytes", done.Bytes,
 		"seconds", time.Since(j.started).Seconds(), "stale_files_removed", removed, "previous_kept", done.Previous)
 	return fmt.Sprintf("restored backup %s of node %s: %d tables, %s", j.Backup, done.Source, done.Tables, human(done.Bytes)) + j.notes, done, nil
-}
-
-// makeRoom gives the room for the download. Where that is too little, data that
-// were kept from an earlier restore go: this one would replace them anyway.
-func (j *job) makeRoom(report Report) (int64, error) {
-	free, err := files.Free(j.Temp)
-	if err != nil {
-		return 0, err
-	}
-	k, need := j.before.Kept, needed(report.Size())
-	if k == nil || report.Error != "" || free >= need || free+j.exclusive(k) < need {
-		return free, nil
-	}
-	j.note(fmt.Sprintf("the data from before %s were removed to make room", k.ID))
-	j.before.Kept = nil
-	if err := j.before.write(j.DataMount); err != nil {
-		return 0, err
-	}
-	if err := j.prune(j.before); err != nil {
-		return 0, err
-	}
-	return files.Free(j.Temp)
 }
 
 // clean removes what failed tries have left, and data that nobody will ask for.

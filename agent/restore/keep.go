@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,8 +23,8 @@ const (
 	keepNever  = "Never"
 )
 
-// The data from before are kept by hard links: a table's files are never written
-// again once they are there, and Medusa, as well as undo and empty, puts new files
+// The data from before are kept by hard links: hardly any of a table's files is written
+// again once it is there (links tells which), and Medusa, as well as undo and empty, puts new files
 // in their place. Nor are segments of the commit log: the restore takes their names
 // away, and Cassandra replays and removes what it finds there, it does not write to
 // it (it recycled segments before 3.0). That costs no room at once, but that of the
@@ -36,13 +37,33 @@ type survey struct {
 	old    int64 // bytes of all files
 	copies int64 // bytes of those that have to be copied
 	linked map[string]bool
+	// replaced are the tables' directories, below the data directory, that are taken
+	// away as a whole; nil for all.
+	replaced map[string]bool
 	// impossible says why it cannot be done at all.
 	impossible error
 }
 
+// links tells whether a file is kept by a second name. What stays in use must not
+// share a file with what is kept where Cassandra writes into it: it adds to a table of
+// contents (TOCComponent.appendTOC) and to a transaction's log, and writes a filter
+// anew over the old one (SSTableReader.loadBloomFilter, when bloom_filter_fp_chance has
+// changed). The other components it replaces by another file (MetadataSerializer,
+// rewriteSSTableMetadata), or never changes.
+func (s survey) links(part, path string) bool {
+	if !s.linked[part] || part != partData || s.replaced == nil {
+		return s.linked[part]
+	}
+	parts := strings.SplitN(path, "/", 3)
+	if len(parts) < 3 {
+		return false
+	}
+	return s.replaced[parts[0]+"/"+parts[1]] || strings.HasSuffix(path, ".db") && !strings.HasSuffix(path, "-Filter.db")
+}
+
 // survey looks, and tries one link in each place.
-func (c Config) survey(l layout) survey {
-	s := survey{linked: map[string]bool{}}
+func (c Config) survey(l layout, replaced map[string]bool) survey {
+	s := survey{linked: map[string]bool{}, replaced: replaced}
 	for i, at := range l {
 		tried := false
 		err := l.walk(at, func(found item) error {
@@ -61,7 +82,7 @@ func (c Config) survey(l layout) survey {
 				}
 			}
 			s.old += found.info.Size()
-			if !s.linked[at.Part] {
+			if !s.links(at.Part, found.path) {
 				s.copies += found.info.Size()
 			}
 			return nil
@@ -181,13 +202,17 @@ func (c Config) setAside(ctx context.Context, l layout, s survey) (*Kept, error)
 			list[at.Part] = append(list[at.Part], e)
 			sealed.Files++
 			sealed.Bytes += e.Size
-			return put(filepath.Join(at.Path, found.path), to, s.linked[at.Part])
+			return put(filepath.Join(at.Path, found.path), to, s.links(at.Part, found.path))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("keep the data from before: %w", err)
 		}
 	}
-	if err := files.WriteJSON(filepath.Join(dir, listName), list, 0o644, files.Owner{}); err != nil {
+	text, err := json.Marshal(list) // not indented: there may be a million files
+	if err != nil {
+		return nil, fmt.Errorf("keep the data from before: %w", err)
+	}
+	if err := files.Write(filepath.Join(dir, listName), text, 0o644, files.Owner{}); err != nil {
 		return nil, err
 	}
 	if err := files.SyncVolume(dir); err != nil {

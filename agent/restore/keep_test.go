@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -46,6 +45,9 @@ func (r *rig) all() map[string]string {
 				return fs.SkipDir
 			}
 			return err
+		}
+		if entry.Type()&fs.ModeSymlink != 0 {
+			return nil
 		}
 		text, err := os.ReadFile(path)
 		name, _ := filepath.Rel(root, path)
@@ -200,23 +202,6 @@ func (r *rig) spoil(name, text string) {
 	}
 }
 
-// TestTidyBesideARestore: what a restore is at work with is left alone.
-func TestTidyBesideARestore(t *testing.T) {
-	r := request(t, keepIfRoom)
-	r.mustDo()
-	lock, err := r.lock()
-	if err != nil || lock == nil {
-		t.Fatal(err)
-	}
-	if err := Tidy(r.DataMount, r.Log); err == nil || !strings.Contains(err.Error(), "another restore is running") || len(r.previous()) != 1 {
-		t.Errorf("%v, kept %v", err, r.previous())
-	}
-	lock.Close()
-	if err := Tidy(r.DataMount, r.Log); err != nil || len(r.previous()) != 0 {
-		t.Errorf("%v, kept %v", err, r.previous())
-	}
-}
-
 // TestOnlyTheNewest: each restore takes the place of what was kept before.
 func TestOnlyTheNewest(t *testing.T) {
 	r := request(t, keepAlways)
@@ -264,65 +249,4 @@ func TestEmpty(t *testing.T) {
 	fresh.ask("e1/1", actionEmpty, "")
 	fresh.mustDo()
 	fresh.holds(map[string]string{})
-}
-
-func TestDecide(t *testing.T) {
-	const gib = 1 << 30
-	for name, c := range map[string]struct {
-		mode string
-		s    survey
-		r    room
-		keep bool
-		say  string
-	}{
-		"never":                        {keepNever, survey{}, room{size: 100 * gib, free: 90 * gib}, false, ""},
-		"room enough":                  {keepIfRoom, survey{old: 40 * gib}, room{size: 100 * gib, free: 50 * gib, add: 40 * gib}, true, ""},
-		"a byte short":                 {keepIfRoom, survey{old: 40 * gib}, room{size: 100 * gib, free: 50*gib - 1, add: 40 * gib}, false, "10.0 GiB of 100.0 GiB would be free"},
-		"older data go":                {keepIfRoom, survey{}, room{size: 100 * gib, free: 45 * gib, add: 40 * gib, older: 5 * gib}, true, ""},
-		"copies count":                 {keepIfRoom, survey{copies: 8 * gib}, room{size: 100 * gib, free: 50 * gib, add: 40 * gib}, false, "2.0 GiB of"},
-		"always, little room":          {keepAlways, survey{}, room{size: 100 * gib, free: 42 * gib, add: 40 * gib}, true, ""},
-		"always, too little":           {keepAlways, survey{}, room{size: 100 * gib, free: 40*gib + 700<<20, add: 40 * gib}, false, "too little room: 40.8 GiB"},
-		"always, no room for copies":   {keepAlways, survey{copies: 2 * gib}, room{size: 100 * gib, free: 41 * gib, add: 40 * gib}, false, "too little room"},
-		"impossible":                   {keepIfRoom, survey{impossible: fs.ErrInvalid}, room{size: 100, free: 100}, false, "invalid"},
-		"impossible and asked for":     {keepAlways, survey{impossible: fs.ErrInvalid}, room{size: 100, free: 100}, false, "invalid"},
-		"impossible but not asked for": {keepNever, survey{impossible: fs.ErrInvalid}, room{size: 100, free: 100}, false, ""},
-	} {
-		keep, note, err := decide(c.mode, c.s, c.r)
-		if keep != c.keep || (err != nil) != (c.mode == keepAlways && !c.keep) {
-			t.Errorf("%s: %v, %v", name, keep, err)
-		}
-		if err != nil {
-			note = err.Error()
-		}
-		if !strings.Contains(note, c.say) || c.say == "" && note != "" {
-			t.Errorf("%s: it says %q", name, note)
-		}
-	}
-}
-
-// TestOlderDataMakeRoom: what was kept before goes when the download needs the
-// room, and stays when it would not help.
-func TestOlderDataMakeRoom(t *testing.T) {
-	r := request(t, keepAlways)
-	r.mustDo()
-	j := &job{Config: r.Config, before: r.marker()}
-	huge := Report{Tables: []Table{{Files: map[string]int64{"x": 1 << 60}}}}
-	if _, err := j.makeRoom(huge); err != nil || len(r.previous()) != 1 {
-		t.Errorf("%v, %v", err, r.previous())
-	}
-	free, err := j.makeRoom(Report{})
-	if err != nil || len(r.previous()) != 1 {
-		t.Fatal(err)
-	}
-	// A kept file of a size that cannot be, without taking room.
-	kept := filepath.Join(previousDir(r.DataMount), j.before.Kept.Dir, "data", "sparse")
-	if err := errors.Join(os.WriteFile(kept, nil, 0o600), os.Truncate(kept, 1<<40)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.makeRoom(Report{Tables: []Table{{Files: map[string]int64{"x": free + 1<<30}}}}); err != nil || len(r.previous()) != 0 {
-		t.Errorf("%v, %v", err, r.previous())
-	}
-	if !strings.Contains(j.notes, "the data from before r1/1 were removed to make room") {
-		t.Errorf("%s", j.notes)
-	}
 }

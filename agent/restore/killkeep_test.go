@@ -128,4 +128,16 @@ func TestAnotherAfterTheKill(t *testing.T) {
 	r.ask("u5/1", actionUndo, "r2/1")
 	r.afterKill()
 	r.holds(afterwards())
+
+	// An undo of a restore that was killed, killed itself and given up for another
+	// restore: the data from before the first are still what is kept.
+	r = request(t, keepIfRoom)
+	r.killed("moved")
+	r.ask("u6/1", actionUndo, "r1/1")
+	r.killed("put:2")
+	r.ask("r3/1", "", "")
+	r.afterKill()
+	r.ask("u7/1", actionUndo, "r3/1")
+	r.mustDo()
+	r.holds(before)
 }

@@ -75,6 +75,9 @@ func (c Config) layout() (layout, error) {
 		read.Data = []string{c.DataMount}
 	default:
 		read.Data = []string{filepath.Join(c.DataMount, partData)}
+		if err := c.elsewhere(read.Data[0]); err != nil {
+			return nil, err
+		}
 	}
 	if read.Log == "" {
 		read.Log = c.Commitlog
@@ -83,6 +86,27 @@ func (c Config) layout() (layout, error) {
 		read.Caches = c.SavedCaches
 	}
 	return newLayout(read.Data[0], read.Log, read.Caches, read.Hints), nil
+}
+
+// elsewhere tells whether a node's data are on the volume, but not where they are
+// looked for.
+func (c Config) elsewhere(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "system")); err == nil {
+		return nil
+	}
+	for at := "[^.]*"; strings.Count(at, "/") < 3; at = filepath.Join(at, "*") {
+		found, err := fs.Glob(os.DirFS(c.DataMount), filepath.Join(at, "system", "local-*"))
+		if err != nil {
+			return fmt.Errorf("look for the data: %w", err)
+		}
+		for _, name := range found {
+			if !strings.HasPrefix(name, "medusa-restore-") {
+				return fmt.Errorf("%s holds a node's data, which were looked for in %s; annotation stategraft.io/data-volume, or cassandra.yaml, tells where they are",
+					filepath.Join(c.DataMount, filepath.Dir(filepath.Dir(name))), dir)
+			}
+		}
+	}
+	return nil
 }
 
 // yamlPath is the cassandra.yaml that the effective medusa.ini names, if there is
@@ -106,24 +130,46 @@ type item struct {
 	info fs.FileInfo
 }
 
+// real is the directory of a place, which may be behind a symbolic link as Medusa
+// and the database follow it. It is empty where there is none yet.
+func (at place) real() (string, error) {
+	root, err := filepath.EvalSymlinks(at.Path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return root, err
+	}
+	for path := at.Path; path != filepath.Dir(path); path = filepath.Dir(path) {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = fmt.Errorf("the %s directory %s cannot be seen: %s is a symbolic link that leads to nothing in this container", at.Part, at.Path, path)
+		}
+		return "", err
+	}
+	return "", nil
+}
+
 // walk passes all of a place on, directories before what is in them: not what is
 // ours, nor the file system's, nor another place, nor snapshots, which a restore
 // drops like nodetool does.
 func (l layout) walk(at place, each func(item) error) error {
-	return filepath.WalkDir(at.Path, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && path == at.Path {
-			return nil
-		}
+	root, err := at.real()
+	if err != nil || root == "" {
+		return err
+	}
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if path == at.Path {
+		if path == root {
 			return nil
 		}
-		name, err := filepath.Rel(at.Path, path)
+		name, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
+		path = filepath.Join(at.Path, name)
 		if l.foreign(at, path) || at.Part == partData && strings.Count(name, "/") == 2 && filepath.Base(name) == "snapshots" {
 			if entry.IsDir() {
 				return fs.SkipDir

@@ -2,9 +2,12 @@ package restore
 
 import (
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestLinksImpossible: on a file system without hard links nothing is kept, or
@@ -101,5 +104,38 @@ func TestSymlink(t *testing.T) {
 	}
 	if _, err := r.run(); err == nil || !strings.Contains(err.Error(), "neither a file nor a directory") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestMedusaDiesWhileLinking: nobody is there any more to replace the data, and the
+// next start does all of it.
+func TestMedusaDiesWhileLinking(t *testing.T) {
+	defer func() { link = os.Link }()
+	for _, last := range []bool{false, true} {
+		r := request(t, keepAlways)
+		killed := false
+		link = func(from, to string) error {
+			if found, _ := leftovers(r.Temp); len(found) == 1 && !killed && (!last || strings.Contains(from, "/hints/")) {
+				killed = true
+				number, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(found[0]), "medusa-restore-"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = syscall.Kill(-number, syscall.SIGKILL)
+				time.Sleep(20 * time.Millisecond)
+			}
+			return os.Link(from, to)
+		}
+		if _, err := r.run(); err == nil || !killed {
+			t.Fatalf("%v, killed %v", err, killed)
+		}
+		link = os.Link
+		r.sweepLeft()
+		r.holds(before)
+		r.mustDo()
+		r.holds(afterwards())
+		r.ask("u1/1", actionUndo, "r1/1")
+		r.mustDo()
+		r.holds(before)
 	}
 }

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,11 @@ type Doing struct {
 	From *Kept `json:"from,omitempty"`
 }
 
+// whole are the data that can be gone back to: those from before it, else, in an undo
+// of what was itself half done, those that come back. What is in place is half
+// replaced.
+func (d *Doing) whole() *Kept { return cmp.Or(d.Kept, d.From) }
+
 // Kept are data that were set aside. The marker alone says whose they are: a
 // directory that it does not name is rubbish.
 type Kept struct {
@@ -91,13 +97,14 @@ func Dir(mount string) string { return filepath.Join(mount, own) }
 
 func markerPath(mount string) string { return filepath.Join(Dir(mount), "restore.json") }
 
-// ReadMarker reads the marker of a data volume. A volume without one gives the
-// zero value. One that was written before there were requests is brought up to
+// ReadMarker reads the marker of a data volume. A volume without one gives what is
+// kept on it alone. One that was written before there were requests is brought up to
 // date.
 func ReadMarker(mount string) (Marker, error) {
 	var m Marker
 	content, err := os.ReadFile(markerPath(mount))
 	if errors.Is(err, fs.ErrNotExist) {
+		m.Kept = adopted(mount)
 		return m, nil
 	}
 	if err == nil {
@@ -150,9 +157,15 @@ func (m Marker) begun(d Doing, as node.Done) Marker {
 		m.ID, m.Backup, m.Source, m.Outcome = as.ID, as.Backup, as.Source, Applying
 		m.Started, m.Finished, m.Bytes, m.Tables = as.Started, time.Time{}, as.Bytes, as.Tables
 	} else if m.Outcome == Applying {
-		m.ID, m.Backup, m.Source, m.Outcome = "", "", "", ""
-		m.Started, m.Finished, m.Bytes, m.Tables = time.Time{}, time.Time{}, 0, 0
+		m = m.forgotten()
 	}
+	return m
+}
+
+// forgotten is the marker without what a template asked for.
+func (m Marker) forgotten() Marker {
+	m.ID, m.Backup, m.Source, m.Outcome = "", "", "", ""
+	m.Started, m.Finished, m.Bytes, m.Tables, m.Runs = time.Time{}, time.Time{}, 0, 0, 0
 	return m
 }
 
@@ -179,6 +192,11 @@ func (m Marker) kept() []*Kept {
 		all = append(all, m.Doing.Kept, m.Doing.From)
 	}
 	return slices.DeleteFunc(append(all, m.Kept), func(k *Kept) bool { return k == nil })
+}
+
+// names tells whether a directory with kept data is one of the marker's.
+func (m Marker) names(dir string) bool {
+	return slices.ContainsFunc(m.kept(), func(k *Kept) bool { return k.Dir == dir })
 }
 
 // Done are the restores that were done on a volume, the template's first.

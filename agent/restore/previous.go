@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/stategraft/stategraft/agent/files"
@@ -32,54 +30,6 @@ func Previous(mount string) ([]node.Previous, error) {
 	return all, nil
 }
 
-// Tidy removes all data that are kept from before. A restore that runs keeps it
-// from doing so, and a marker that cannot be read.
-func Tidy(mount string, log *slog.Logger) error {
-	return tidy(mount, log, func(*Kept) bool { return true })
-}
-
-// TidyForRoom removes what was kept only because there was room.
-func TidyForRoom(mount string, log *slog.Logger) error {
-	return tidy(mount, log, func(k *Kept) bool { return k.Mode == keepIfRoom })
-}
-
-func tidy(mount string, log *slog.Logger, goes func(*Kept) bool) error {
-	if entries, err := os.ReadDir(previousDir(mount)); errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
-	}
-	c := Config{DataMount: mount, Log: log}
-	lock, err := c.lock()
-	if err != nil {
-		return err
-	}
-	if lock != nil {
-		defer lock.Close()
-	}
-	m, err := ReadMarker(mount)
-	if err != nil {
-		return err
-	}
-	gone := func(k *Kept) *Kept {
-		if k == nil || !goes(k) {
-			return k
-		}
-		log.Info("the data from before a restore are removed", "restore", k.ID, "since", k.Since, "bytes", k.Bytes)
-		return nil
-	}
-	m.Kept = gone(m.Kept)
-	if m.Doing != nil {
-		// The database runs on what an interrupted restore has left, and has for long.
-		doing := *m.Doing
-		doing.Kept, doing.From = gone(doing.Kept), gone(doing.From)
-		m.Doing = &doing
-	}
-	// First the marker: nobody is to go back to what is half gone.
-	if err := m.write(mount); err != nil {
-		return err
-	}
-	return c.prune(m)
-}
-
 // prune removes what the marker does not name.
 func (c Config) prune(m Marker) error {
 	entries, err := os.ReadDir(previousDir(c.DataMount))
@@ -90,7 +40,7 @@ func (c Config) prune(m Marker) error {
 		return fmt.Errorf("look at the data that are kept: %w", err)
 	}
 	for _, entry := range entries {
-		if slices.ContainsFunc(m.kept(), func(k *Kept) bool { return k.Dir == entry.Name() }) {
+		if m.names(entry.Name()) {
 			continue
 		}
 		step("prune")
@@ -136,7 +86,9 @@ func (c Config) exclusive(k *Kept) int64 {
 	return bytes
 }
 
-// duplicate copies a file, with its mode.
+// duplicate copies a file, with its mode, owner and time: a transaction's log, by
+// which Cassandra tidies up when it starts, names the times of the files that it
+// removes, and other times keep it from starting (LogFile.verifyRecord).
 func duplicate(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -152,7 +104,10 @@ func duplicate(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = errors.Join(err, target.Chown(int(stat.Uid), int(stat.Gid)))
+	}
+	return errors.Join(err, target.Chmod(info.Mode().Perm()), target.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // putBack fills the places with kept data, which stay where they are.

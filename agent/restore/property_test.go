@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -97,10 +98,11 @@ func (m *model) after(o op) map[string]string {
 // begun is told that the op has begun to replace the data.
 func (m *model) begun(o op) {
 	kept := (*image)(nil)
+	whole := cmp.Or(m.doneKept, m.from)
 	switch {
 	case m.half:
-		if m.doneKept != nil {
-			kept = &image{o.id, m.doneKept.files}
+		if whole != nil {
+			kept = &image{o.id, whole.files}
 		}
 	case o.keep:
 		kept = &image{o.id, maps.Clone(m.files)}
@@ -108,7 +110,7 @@ func (m *model) begun(o op) {
 	var from *image
 	if o.action == actionUndo {
 		from = m.find(o.undo)
-		if m.half && from == m.doneKept {
+		if m.half && from == whole {
 			kept = nil
 		}
 	}

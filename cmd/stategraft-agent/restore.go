@@ -78,8 +78,19 @@ func restoreOnce(*cobra.Command, []string) error {
 		os.Exit(1)
 	}
 	log.Info(text)
-	event.Terminate(terminationLog(), node.Outcome(strings.ReplaceAll(text, "\n", " "), done))
+	event.Terminate(terminationLog(), outcome(secrets.Hide(text), done))
 	return nil
+}
+
+// longestText is of a termination message's first line, in bytes: kubelet keeps 4096
+// of the whole, and what was done is in its second.
+const longestText = 1500
+
+func outcome(text string, done node.Done) string {
+	if len(text) > longestText {
+		text = strings.ToValidUTF8(text[:longestText], "") + " …"
+	}
+	return node.Outcome(strings.ReplaceAll(text, "\n", " "), done)
 }
 
 func runRestore(ctx context.Context, c restore.Config) (string, node.Done, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/api/node"
@@ -110,5 +111,24 @@ func TestRestoreReports(t *testing.T) {
 	}
 	if got.Node != "cassandra-0" || got.Free <= 0 || got.Restore == nil || got.Restore.Bytes != 1 || got.Restore.ID != "r1/1" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestOutcomeFits: however much there is to say, what was done is not cut off. It is
+// all that the controller goes by.
+func TestOutcomeFits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "termination-log")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := node.Done{ID: strings.Repeat("i", 300), Backup: strings.Repeat("b", 512), Source: strings.Repeat("s", 253), Tables: 7}
+	event.Terminate(path, outcome("restored\n"+strings.Repeat("größer als alles, ", 500), done))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, got, err := node.ParseOutcome(string(content))
+	if err != nil || got != done || !strings.HasPrefix(text, "restored größer") || !strings.HasSuffix(text, " …") || !utf8.ValidString(text) {
+		t.Errorf("%v, %+v, %s", err, got, text)
 	}
 }
