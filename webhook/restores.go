@@ -27,6 +27,7 @@ import (
 type Restores struct {
 	current atomic.Pointer[orderSet] // nil while no Restore has orders
 	log     logr.Logger
+	began   time.Time
 
 	mu    sync.Mutex // of those that write current
 	state atomic.Pointer[watchState]
@@ -46,11 +47,16 @@ type watchState struct {
 // again.
 var crdRetry = 10 * time.Second
 
+// restoresWait is how long a new replica waits for the Restores before it serves all
+// the same: for others than those to be restored, which the policy holds, no webhook
+// is worse than one that knows of no Restores.
+var restoresWait = time.Minute
+
 // WatchRestores follows the Restores of all namespaces with the cache. Where the
 // cluster does not know the kind, it is looked for again in the background until the
 // context ends.
 func WatchRestores(ctx context.Context, c cache.Cache, log logr.Logger) (*Restores, error) {
-	r := &Restores{log: log}
+	r := &Restores{log: log, began: time.Now()}
 	if c == nil {
 		return nil, errors.New("watching Restores: there is no cache")
 	}
@@ -98,11 +104,11 @@ func (r *Restores) watch(ctx context.Context, c cache.Cache) bool {
 }
 
 // Ready tells whether all Restores that there are have been seen; it does not wait
-// for a kind that the cluster does not know.
+// for a kind that the cluster does not know, nor for ever.
 func (r *Restores) Ready(*http.Request) error {
 	state := r.state.Load()
 	switch {
-	case state.synced != nil && state.synced():
+	case state.synced != nil && state.synced(), time.Since(r.began) > restoresWait:
 		return nil
 	case state.synced != nil:
 		return errors.New("the Restores are not known yet")

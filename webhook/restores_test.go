@@ -210,6 +210,30 @@ func TestRestoresWithoutKind(t *testing.T) {
 	}
 }
 
+// TestRestoresNeverSeen: a right that is missing, or an API server that never lists
+// them, keeps no pod from its backup. Those to be restored are refused by the policy.
+func TestRestoresNeverSeen(t *testing.T) {
+	before := restoresWait
+	restoresWait = 50 * time.Millisecond
+	defer func() { restoresWait = before }()
+	for name, informers := range map[string]*lateCache{
+		"never lists":  {informer: &syncedInformer{}},
+		"never starts": {informer: &syncedInformer{}, err: errors.New("forbidden")},
+	} {
+		if informers.err != nil {
+			informers.failures.Store(1 << 30)
+		}
+		r, err := WatchRestores(t.Context(), informers, logr.Discard())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Ready(nil) == nil {
+			t.Errorf("%s: ready at once", name)
+		}
+		eventually(t, func() bool { return r.Ready(nil) == nil })
+	}
+}
+
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	for range 500 {

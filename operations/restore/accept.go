@@ -51,6 +51,10 @@ func Accept(f Facts) (names []string, p *Problem) {
 			return nil, p
 		}
 	}
+	gone := comeAgain(f, pods)
+	if gone != nil && !gone.Wait {
+		return nil, gone
+	}
 	for _, pod := range pods {
 		names = append(names, pod.Name)
 	}
@@ -66,6 +70,9 @@ func Accept(f Facts) (names []string, p *Problem) {
 		if p := CheckPod(pod); p != nil {
 			return nil, p
 		}
+	}
+	if gone != nil {
+		return nil, gone
 	}
 	return names, nil
 }
@@ -149,7 +156,7 @@ func undoable(f Facts) *Problem {
 	}
 	var without []string
 	for _, name := range names {
-		if at := e.Status.Pod(name); at == nil || !at.Previous {
+		if at := e.Status.Pod(name); at == nil || !mayHaveKept(at) {
 			without = append(without, name)
 		}
 	}
@@ -161,6 +168,12 @@ func undoable(f Facts) *Problem {
 		return &Problem{Reason: ReasonNotUndoable, Message: fmt.Sprintf("restore %s has kept no data from before of any pod (its keepPrevious is %s); restore a backup instead", undo, orElse(string(e.Spec.KeepPrevious), string(api.KeepIfRoom)))}
 	}
 	return nil
+}
+
+// mayHaveKept tells whether a pod's volume may have data from before a restore: it says
+// so when it is done, and of one that was given up in the middle only the volume knows.
+func mayHaveKept(at *api.PodRestore) bool {
+	return at.Previous || at.Started != nil && at.Phase != api.PodRestored
 }
 
 // busy tells which other Restore has a pod of this one. The later waits, unless it

@@ -35,14 +35,17 @@ type verdict struct {
 func accept(r *api.Restore, v *verdict, now time.Time) step {
 	s := begin(r)
 	s.status.ObservedGeneration = r.Generation
-	if s.status.ID == "" {
-		s.status.ID = r.RequestID()
-	}
-	switch {
+	s.status.ID = r.RequestID() // what is asked for may change until it is accepted
+	switch resumed := !r.Spec.Suspend && s.reason(api.ConditionAccepted) == ReasonSuspended; {
+	case r.Spec.Suspend: // for as long as one likes: it has begun nothing
+		s.wait(r, api.ConditionAccepted, Problem{Reason: ReasonSuspended, Message: "suspended, before it began"}, now)
+	case resumed:
+		// The condition gets the time of now, from which the deadline counts.
+		meta.RemoveStatusCondition(&s.status.Conditions, api.ConditionAccepted)
+		s.wait(r, api.ConditionAccepted, Problem{Reason: ReasonResumed, Message: "is begun, having been suspended"}, now)
+		s.after = time.Millisecond
 	case now.After(deadline(r)):
 		s.refuse(r, api.ConditionAccepted, Problem{Reason: ReasonDeadline, Message: "the deadline has passed before this Restore could begin" + because(r)}, now)
-	case r.Spec.Suspend:
-		s.wait(r, api.ConditionAccepted, Problem{Reason: ReasonSuspended, Message: "suspended, before it began"}, now)
 	case v == nil:
 		s.after = quickPause
 	case v.problem != nil && (v.problem.Wait || absentFor(r, v.problem, now)):

@@ -19,6 +19,7 @@ func cancel(r *api.Restore, w world, now time.Time) step {
 	if len(r.Status.Pending) > 0 {
 		c.open()
 	}
+	c.afterAll()
 	c.clear()
 	if len(c.remove) > 0 {
 		if c.status.Phase == "" || c.status.Phase.Final() {
@@ -43,6 +44,10 @@ func cancel(r *api.Restore, w world, now time.Time) step {
 func (c *course) open() {
 	c.each(func(at *api.PodRestore, s seen) {
 		text, danger := c.volume(at, s)
+		if c.w.kept[at.Name] { // in the middle of it
+			at.Previous = true
+			text += ", or go back to the data from before it (spec.undo: " + c.r.Name + ")"
+		}
 		at.Message = workload.Clip(text, failureLimit)
 		kind := corev1.EventTypeNormal
 		if danger {
@@ -53,6 +58,21 @@ func (c *course) open() {
 	})
 	c.status.Pending, c.status.Probe = nil, ""
 	c.status.Message = "is being cancelled: pods that wait for it are deleted, to start without it"
+}
+
+// afterAll takes over the outcome of containers that ended well after the list was
+// emptied.
+func (c *course) afterAll() {
+	for i := range c.status.Pods {
+		at := &c.status.Pods[i]
+		if _, listed := c.seen[at.Name]; listed || at.Phase == api.PodRestored || c.status.ID == "" || c.joins(at) {
+			continue
+		}
+		if s := look(c.w.pods[at.Name], at, c.status.ID, nil, time.Time{}); s.sight == restored {
+			c.observeEnd(at, s)
+		}
+	}
+	c.count()
 }
 
 // volume says in what state a restore that does not go on leaves the volume of a pod.

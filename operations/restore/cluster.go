@@ -3,10 +3,12 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +43,8 @@ type cluster interface {
 	// pods reads those of the names that there are; all of the namespace for none.
 	pods(ctx context.Context, namespace string, names []string) ([]*corev1.Pod, error)
 	budgets(ctx context.Context, namespace string) ([]policyv1.PodDisruptionBudget, error)
+	// set reads a StatefulSet; nil where there is none.
+	set(ctx context.Context, at types.NamespacedName) (*appsv1.StatefulSet, error)
 
 	writeStatus(ctx context.Context, r *api.Restore) error
 	writeFinalizer(ctx context.Context, r *api.Restore, on bool) error
@@ -58,7 +62,12 @@ type live struct {
 
 func (l *live) restore(ctx context.Context, at types.NamespacedName) (*api.Restore, error) {
 	r := &api.Restore{}
-	return r, l.reader.Get(ctx, at, r)
+	err := l.reader.Get(ctx, at, r)
+	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) {
+		// The kind is not served, and nothing is known of its objects.
+		return nil, errors.New("the kind Restore is not served: " + err.Error())
+	}
+	return r, err
 }
 
 func (l *live) restores(ctx context.Context, namespace string) ([]api.Restore, error) {
@@ -117,6 +126,16 @@ func (l *live) budgets(ctx context.Context, namespace string) ([]policyv1.PodDis
 		return nil, fmt.Errorf("listing the disruption budgets of %s: %w", namespace, err)
 	}
 	return list.Items, nil
+}
+
+func (l *live) set(ctx context.Context, at types.NamespacedName) (*appsv1.StatefulSet, error) {
+	set := &appsv1.StatefulSet{}
+	if err := l.reader.Get(ctx, at, set); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("reading StatefulSet %s: %w", at, err)
+	}
+	return set, nil
 }
 
 // writeStatus writes the status if nobody has written the object since it was read.

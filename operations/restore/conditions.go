@@ -22,6 +22,7 @@ const (
 	ReasonDeadline  = "DeadlineExceeded"
 	ReasonCancelled = "Cancelled"
 	ReasonSuspended = "Suspended"
+	ReasonResumed   = "Resumed"
 	ReasonStorage   = "StorageUnreachable"
 	ReasonLookingUp = "LookingUp"
 )

@@ -25,13 +25,18 @@ type world struct {
 	pods     map[string]*corev1.Pod   // of the Restore, by name
 	told     map[string]node.Done     // what volumes say of this restore, where a container's message is lost
 	progress map[string]node.Progress // of the containers that answered
+	kept     map[string]bool          // of these, whose volumes keep the data from before this restore
 	probe    probe
+	// unlabelled says that the namespace has lost its label: nothing is added to pods
+	// that come back, and they may not be deleted by us.
+	unlabelled bool
 }
 
 // probe is what came of creating, in a dry run, a pod that the policy is to refuse.
 type probe struct {
 	refused bool   // by the policy: the API server knows the pending list
 	other   string // why it was refused by something else
+	failed  string // why there was no answer
 }
 
 // stage is what a Restore is about next.
@@ -134,6 +139,8 @@ func deadline(r *api.Restore) time.Time {
 	from, limit := r.CreationTimestamp.Time, defaultDeadline
 	if r.Status.Started != nil {
 		from = r.Status.Started.Time
+	} else if _, waits := condition(&r.Status, api.ConditionAccepted); waits.After(from) {
+		from = waits // not accepted yet, perhaps suspended before
 	}
 	if r.Spec.Deadline != nil {
 		limit = r.Spec.Deadline.Duration
@@ -153,6 +160,9 @@ func (c *course) each(do func(at *api.PodRestore, s seen)) {
 // guard deletes pods that came back without their restore container. The policy
 // refuses such a pod; this is for an API server that did not know it yet.
 func (c *course) guard() {
+	if c.w.unlabelled {
+		return // they would come back the same; tellPhase says so
+	}
 	c.each(func(at *api.PodRestore, s seen) {
 		if s.sight != bare {
 			return

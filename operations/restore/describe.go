@@ -59,6 +59,9 @@ func describe(f Facts, pods []*corev1.Pod, plan []api.PodRestore) (lines []strin
 	if text := versions(f, pods, plan); text != "" {
 		lines = append(lines, text)
 	}
+	if text := unknownTokens(pods, plan); text != "" {
+		lines = append(lines, text)
+	}
 	return lines
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,19 @@ func factPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		f(pod)
 	}
 	return pod
+}
+
+// factSet is the StatefulSet of factPod.
+func factSet(replicas int32, change ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cas", UID: "set"}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
+	for _, f := range change {
+		f(set)
+	}
+	return set
+}
+
+func owned(set *appsv1.StatefulSet) func(*Facts) {
+	return func(f *Facts) { f.Sets = map[string]*appsv1.StatefulSet{"cas": set} }
 }
 
 func unready(pod *corev1.Pod) { pod.Status.Conditions = nil }

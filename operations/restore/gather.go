@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,8 +52,31 @@ func (r *reconciler) facts(ctx context.Context, restore *api.Restore) (Facts, er
 		return f, err
 	}
 	f.choose(pods)
+	if err := r.sets(ctx, &f); err != nil {
+		return f, err
+	}
 	f.Budgets, err = r.cluster.budgets(ctx, restore.Namespace)
 	return f, err
+}
+
+// sets reads the StatefulSets of the pods, one for each rack or so.
+func (r *reconciler) sets(ctx context.Context, f *Facts) error {
+	f.Sets = map[string]*appsv1.StatefulSet{}
+	for _, pod := range f.Pods {
+		owner := metav1.GetControllerOf(pod)
+		if !isSet(owner) {
+			continue
+		}
+		if _, read := f.Sets[owner.Name]; read {
+			continue
+		}
+		set, err := r.cluster.set(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name})
+		if err != nil {
+			return err
+		}
+		f.Sets[owner.Name] = set
+	}
+	return nil
 }
 
 // choose finds the pods that the Restore is about, and their kin.
@@ -130,7 +154,7 @@ func (r *reconciler) reports(ctx context.Context, pods []*corev1.Pod, limit time
 
 // world reads the pods of a Restore, and what their restore containers tell.
 func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, error) {
-	w := world{pods: map[string]*corev1.Pod{}, told: map[string]node.Done{}, progress: map[string]node.Progress{}}
+	w := world{pods: map[string]*corev1.Pod{}, told: map[string]node.Done{}, progress: map[string]node.Progress{}, kept: map[string]bool{}}
 	names := podNames(restore)
 	if len(names) == 0 {
 		return w, nil
@@ -145,9 +169,20 @@ func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, er
 	cancelling := stageOf(restore) == stageCancel
 	c := newCourse(restore, w, r.clock())
 	r.askContainers(ctx, c, cancelling)
-	if len(c.names(old))+len(c.turns()) > 0 && !cancelling && !restore.Spec.Suspend && restore.Status.Phase != api.RestoreFailed && restore.Status.Probe != "" {
-		if w.probe, err = r.cluster.probe(ctx, restore); err != nil {
+	if len(c.names(bare)) > 0 {
+		labelled, err := r.cluster.labelled(ctx, restore.Namespace)
+		if err != nil {
 			return w, err
+		}
+		w.unlabelled = !labelled
+	}
+	if len(c.names(old))+len(c.turns()) > 0 && !cancelling && !restore.Spec.Suspend && restore.Status.Phase != api.RestoreFailed && restore.Status.Probe != "" {
+		if w.probe, err = r.cluster.probe(ctx, restore); ctx.Err() != nil {
+			return w, err
+		} else if err != nil {
+			// Such as a webhook of others that is down. The pods that restore, and the
+			// deadline, have nothing to do with that.
+			w.probe = probe{failed: line(err.Error())}
 		}
 	}
 	return w, nil
@@ -177,6 +212,7 @@ func (r *reconciler) askContainers(ctx context.Context, c *course, always bool) 
 		if report.Restore != nil {
 			c.w.progress[name] = *report.Restore
 		}
+		c.w.kept[name] = slices.ContainsFunc(report.Previous, func(p node.Previous) bool { return p.ID == c.r.Status.ID })
 		if !lost[name] {
 			continue
 		}

@@ -53,7 +53,9 @@ func look(pod *corev1.Pod, at *api.PodRestore, id string, told *node.Done, since
 		switch {
 		case pod.DeletionTimestamp != nil:
 			s.sight = leaving
-		case comeBack(at.Phase), pod.CreationTimestamp.After(since):
+		case comeBack(at.Phase), at.Phase != api.PodPlanned && pod.CreationTimestamp.After(since):
+			// One that was not stopped yet is not bare, however young it seems: clocks
+			// differ, and it would come back bare until the API server knows the list.
 			s.sight = bare
 		default:
 			s.sight = old

@@ -126,9 +126,11 @@ func (c *course) joins(at *api.PodRestore) bool {
 	return c.r.Spec.Mode == api.Remote && (at.Action == api.ActionRestore || at.Action == "")
 }
 
+// stamp sets a time as the API server keeps it, in whole seconds: with more it would
+// be another one at each look.
 func stamp(to **metav1.Time, at time.Time) {
 	if !at.IsZero() {
-		*to = new(metav1.NewTime(at))
+		*to = new(metav1.NewTime(at.Truncate(time.Second)))
 	}
 }
 

@@ -46,6 +46,9 @@ func Plan(f Facts) (pods []api.PodRestore, message string, p *Problem) {
 		return nil, "", p
 	}
 	p = waits(f)
+	if large := tooLarge(pods); large != nil {
+		return nil, "", large
+	}
 	override, held := Budget(f)
 	if p == nil {
 		p = held
@@ -151,6 +154,9 @@ func planPod(f Facts, pod *corev1.Pod, from string) (api.PodRestore, *Problem) {
 		if len(ring.Tokens) == 0 {
 			return at, &Problem{Reason: ReasonNotInRing, Message: fmt.Sprintf("backup %s has no tokens of node %s, and a node cannot join in mode %s without those of its data. Take another backup", b.Name, from, api.Remote)}
 		}
+		if p := fit(pod, from, ring.Tokens); p != nil {
+			return at, p
+		}
 		at.Tokens = slices.Clone(ring.Tokens)
 	}
 	return at, nil
@@ -173,7 +179,8 @@ func room(f Facts, plan []api.PodRestore) *Problem {
 	for i := range plan {
 		at := &plan[i]
 		report, ok := f.Reports[at.Name]
-		if at.Action != api.ActionRestore {
+		done := slices.ContainsFunc(report.Done, func(d node.Done) bool { return d.ID == f.Restore.Status.ID })
+		if at.Action != api.ActionRestore || done {
 			continue
 		}
 		if !ok || report.Size == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdi
 	}
 	f.Reports, f.Silent = r.reports(ctx, f.Pods, reportLimit)
 	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports)}
+	if restore.Spec.Mode == api.Remote {
+		maps.DeleteFunc(v.done, func(name string, _ node.Done) bool { return !joined(f.Pods, name) })
+	}
 	if len(v.done) > 0 && len(v.done) == len(restore.Status.Pods) {
 		v.pods, v.message = slices.Clone(restore.Status.Pods), "this very request was done before, on every pod; nothing is touched"
 		return v, nil
@@ -74,7 +78,12 @@ func (r *reconciler) changed(f *Facts) *Problem {
 			return p
 		}
 	}
-	return nil
+	return comeAgain(*f, f.Pods)
+}
+
+// joined tells whether a pod that is restored needs its tokens no more.
+func joined(pods []*corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == name && ready(pod) })
 }
 
 // doneBefore are the pods whose volumes remember the request.
@@ -118,9 +127,9 @@ func (r *reconciler) findBackup(ctx context.Context, f *Facts, v *verdict) error
 	defer cancel()
 	var why error
 	tries := 0
-	for _, pod := range f.Kin {
-		if _, answered := f.Reports[pod.Name]; !answered || tries == triesOfStorage {
-			continue
+	for _, pod := range r.lookers(limited, f) {
+		if tries == triesOfStorage {
+			break
 		}
 		tries++
 		if why = r.lookInto(limited, pod, f, v); why == nil {
@@ -154,12 +163,54 @@ func cause(err error) string {
 	return ": " + line(err.Error())
 }
 
+// lookers are the pods that answer: those to restore, or where they are silent some
+// of those beside them.
+func (r *reconciler) lookers(ctx context.Context, f *Facts) (pods []*corev1.Pod) {
+	var beside []*corev1.Pod
+	for _, pod := range f.Kin {
+		_, answered := f.Reports[pod.Name]
+		_, silent := f.Silent[pod.Name]
+		switch {
+		case answered:
+			pods = append(pods, pod)
+		case !silent && usable(pod) && len(beside) < triesOfStorage:
+			beside = append(beside, pod)
+		}
+	}
+	if len(pods) > 0 || len(beside) == 0 {
+		return pods
+	}
+	answers, _ := r.reports(ctx, beside, progressLimit)
+	return slices.DeleteFunc(beside, func(pod *corev1.Pod) bool { _, answered := answers[pod.Name]; return !answered })
+}
+
 // like is the pod after which one is made that looks into the storage.
 func like(f *Facts) *corev1.Pod {
-	if len(f.Pods) > 0 {
-		return f.Pods[0]
+	all := slices.Concat(f.Pods, f.Kin)
+	if i := slices.IndexFunc(all, usable); i >= 0 {
+		return all[i]
 	}
-	return f.Kin[0]
+	return all[0]
+}
+
+// usable tells whether a pod has a sidecar, and one that was not made harmless: that
+// one is an idle container of another image (operations/heal).
+func usable(pod *corev1.Pod) bool {
+	return medusa(pod) != nil && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == api.ConditionDegraded && c.Status == corev1.ConditionTrue
+	})
+}
+
+// asBefore is what to look for where some pods have the request behind them: the
+// backup that they got, though another may be the latest by now.
+func asBefore(f Facts, done map[string]node.Done) Facts {
+	for _, d := range done {
+		if slices.ContainsFunc(f.Backups.Backups, func(s node.Summary) bool { return s.Name == d.Backup }) {
+			f.Restore = f.Restore.DeepCopy()
+			f.Restore.Spec.Backup = d.Backup
+		}
+	}
+	return f
 }
 
 // lookInto asks one pod. An error is the storage's or the pod's.
@@ -169,7 +220,7 @@ func (r *reconciler) lookInto(ctx context.Context, pod *corev1.Pod, f *Facts, v 
 		return fmt.Errorf("listing backups by way of pod %s: %w", pod.Name, err)
 	}
 	f.Backups = &backups
-	name, problem := r.planner.resolve(*f)
+	name, problem := r.planner.resolve(asBefore(*f, v.done))
 	if v.problem = problem; problem != nil {
 		return nil
 	}

@@ -57,6 +57,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if wait := r.throttle.wait(restore, r.clock()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	if wait := r.throttle.look(restore, r.clock()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	result, err := r.step(ctx, restore)
 	if err != nil && outdated(err) {
 		return reconcile.Result{RequeueAfter: quickPause}, nil

@@ -85,8 +85,10 @@ func (c *course) tellPhase() {
 		message = "suspended: no further pod is stopped or let start. " + message
 	}
 	c.status.Message = workload.Clip(message, messageLimit)
-	if c.status.Message != c.r.Status.Message && strings.Contains(message, hintUnseen) && !strings.Contains(c.r.Status.Message, hintUnseen) {
-		c.warn(eventUnseen, hintUnseen)
+	for reason, text := range map[string]string{eventUnseen: hintUnseen, eventMissing: hintUnlabelled} {
+		if strings.Contains(c.status.Message, text) && !strings.Contains(c.r.Status.Message, text) {
+			c.warn(reason, text+few(c.names(bare)))
+		}
 	}
 	c.status.ObservedGeneration = c.r.Generation
 }
@@ -94,14 +96,24 @@ func (c *course) tellPhase() {
 const hintUnseen = "The API server still admits pods without their restore, so none is stopped or let start: is the policy " + policyName +
 	" installed, and is the namespace still labelled stategraft.io/inject: enabled?"
 
+// hintUnlabelled goes before the names of pods.
+const hintUnlabelled = "Its namespace has lost the label stategraft.io/inject: enabled, so pods come up without their restore and are not deleted, as they would again. " +
+	"Label it, or cancel this Restore: "
+
 // hint says what may be wrong where something takes long.
 func (c *course) hint() string {
 	_, since := condition(&c.status, api.ConditionPrechecked)
 	waited := c.now.Sub(since)
-	if c.r.Spec.Suspend {
+	switch {
+	case c.w.unlabelled:
+		return hintUnlabelled + few(c.names(bare)) + " of namespace " + c.r.Namespace
+	case c.r.Spec.Suspend:
 		return ""
 	}
 	if len(c.names(old))+len(c.turns()) > 0 && !c.w.probe.refused && c.w.probe.other == "" && waited > probeLimit {
+		if c.w.probe.failed != "" {
+			return "Whether the API server refuses pods without their restore cannot be found out, so none is stopped or let start: " + c.w.probe.failed
+		}
 		return hintUnseen
 	}
 	var stuck []string

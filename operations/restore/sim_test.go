@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -144,6 +145,11 @@ func (s *sim) restores(context.Context, string) (list []api.Restore, err error) 
 }
 
 func (s *sim) labelled(context.Context, string) (bool, error) { return true, s.read() }
+func (s *sim) set(context.Context, types.NamespacedName) (*appsv1.StatefulSet, error) {
+	set := factSet(int32(s.replicas))
+	return set, s.read()
+}
+
 func (s *sim) budgets(context.Context, string) ([]policyv1.PodDisruptionBudget, error) {
 	return nil, s.read()
 }

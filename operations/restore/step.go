@@ -22,7 +22,6 @@ type step struct {
 	lift      []*corev1.Pod
 	counted   map[string]int // for the metric of pods, by outcome
 	forgotten bool           // the pod that looks into the storage is not needed any more
-	only      bool           // but for progress the status is what it was
 	after     time.Duration  // when to look again; 0 for not before something happens
 }
 
@@ -40,7 +39,6 @@ type saying struct {
 	kind    string
 	reason  string
 	message string
-	podOnly bool
 }
 
 // begin starts a step from what the object says.

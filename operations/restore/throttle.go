@@ -9,8 +9,10 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
-// progressEvery is how often figures alone are written.
-const progressEvery = 5 * time.Second
+const (
+	progressEvery = 5 * time.Second // figures alone are written
+	lookEvery     = time.Second     // many pods are looked at
+)
 
 // throttle keeps what is costly from being done each time a pod changes. A process
 // that starts anew knows nothing of it, and does it once more.
@@ -18,6 +20,7 @@ type throttle struct {
 	mu     sync.Mutex
 	write  map[types.UID]time.Time              // when the status was written last
 	checks map[types.NamespacedName]appointment // when to judge again
+	looks  map[types.UID]time.Time              // when many pods were looked at last
 }
 
 // appointment is when a Restore that waits is judged again, unless its spec changes.
@@ -28,7 +31,7 @@ type appointment struct {
 }
 
 func newThrottle() *throttle {
-	return &throttle{write: map[types.UID]time.Time{}, checks: map[types.NamespacedName]appointment{}}
+	return &throttle{write: map[types.UID]time.Time{}, checks: map[types.NamespacedName]appointment{}, looks: map[types.UID]time.Time{}}
 }
 
 // due tells whether figures are to be written again.
@@ -58,6 +61,21 @@ func (t *throttle) wait(r *api.Restore, now time.Time) time.Duration {
 	return a.at.Sub(now)
 }
 
+// look is how long pods are to be let change before they are looked at again, where
+// they are so many that all of the namespace's are listed; 0 where it is done now.
+func (t *throttle) look(r *api.Restore, now time.Time) time.Duration {
+	if stageOf(r) != stageRun || len(r.Status.Pods) <= fewPods {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait := t.looks[r.UID].Add(lookEvery).Sub(now); wait > 0 && wait <= lookEvery {
+		return wait
+	}
+	t.looks[r.UID] = now
+	return 0
+}
+
 // set makes the appointment.
 func (t *throttle) set(r *api.Restore, after time.Duration, now time.Time) {
 	t.mu.Lock()
@@ -66,6 +84,7 @@ func (t *throttle) set(r *api.Restore, after time.Duration, now time.Time) {
 		delete(t.checks, nameOf(r))
 		if stage == stageOver {
 			delete(t.write, r.UID)
+			delete(t.looks, r.UID)
 		}
 		return
 	}

@@ -40,37 +40,49 @@ func unused(b *node.Backup, plan []api.PodRestore) (nodes []string) {
 // scaledDown tells of nodes of the backup whose pods are there no more. A whole
 // workload that goes back to it would lose their share of the data, and its ring
 // would wait for nodes that never come. Nodes of other workloads, such as another
-// rack's, are recognised by their names: they are none of these pods' business.
+// rack's, are recognised by their names: they are none of these pods' business. Pods
+// that are only not there for now are waited for, unless the others were named.
 func scaledDown(f Facts, pods []*corev1.Pod, plan []api.PodRestore) *Problem {
 	if mode(f.Restore) != api.InPlace || !covers(f) {
 		return nil
 	}
-	there := map[string]bool{}
+	there, looked := map[string]bool{}, map[string]bool{}
 	for _, pod := range f.Kin {
 		there[pod.Name] = true
 	}
-	var gone, remedies []string
+	var gone, absent, remedies []string
 	for _, pod := range pods {
 		owner := metav1.GetControllerOf(pod)
-		if owner == nil {
+		if owner == nil || looked[owner.Name] {
 			continue
 		}
-		highest := -1
+		looked[owner.Name] = true
+		set := setOf(f, pod)
+		missing, highest := notThere(f, set, unused(f.Backup, plan)), -1
+		absent = append(absent, missing...)
 		for _, name := range unused(f.Backup, plan) {
-			if n, ok := ordinal(name, owner.Name); ok && !there[name] && !slices.Contains(gone, name) {
+			if n, ok := ordinal(name, owner.Name); ok && !there[name] && !slices.Contains(missing, name) {
 				gone, highest = append(gone, name), max(highest, n)
 			}
 		}
 		if highest >= 0 {
-			remedies = append(remedies, fmt.Sprintf("scale %s %s to %d first", owner.Kind, owner.Name, highest+1))
+			first := 0
+			if set != nil {
+				first, _ = ordinals(set)
+			}
+			remedies = append(remedies, fmt.Sprintf("scale %s %s to %d first", owner.Kind, owner.Name, highest+1-first))
 		}
 	}
-	if len(gone) == 0 {
-		return nil
-	}
 	slices.SortFunc(gone, natural)
-	return &Problem{Reason: ReasonTopologyDiffers, Message: fmt.Sprintf("backup %s has %s, which no pod stands for: the workload was scaled down since, and their share of the data would be missing; %s",
-		f.Backup.Name, nodesText(gone), strings.Join(remedies, ", "))}
+	switch {
+	case len(gone) > 0:
+		return &Problem{Reason: ReasonTopologyDiffers, Message: fmt.Sprintf("backup %s has %s, which no pod stands for: the workload was scaled down since, and their share of the data would be missing; %s",
+			f.Backup.Name, nodesText(gone), strings.Join(remedies, ", "))}
+	case len(absent) > 0 && f.Restore.Spec.Pods.Selector != nil && !f.Restore.Spec.DryRun:
+		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: fmt.Sprintf("waits for %s, which the workload is to have and which is not there: the events of its StatefulSet tell why. To restore the others without it, name them in spec.pods.names of another Restore",
+			someOf(absent))}
+	}
+	return nil
 }
 
 // scaledUp explains a pod of which the backup has nothing, where the pods around it

@@ -3,6 +3,7 @@ package restore
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -20,6 +21,9 @@ type Facts struct {
 	Pods    []*corev1.Pod // named or selected
 	Kin     []*corev1.Pod // all pods of their owners, Pods included
 	Missing []string      // named, and not there
+	// Sets are the StatefulSets that own Pods, by name; of owners of other kinds nothing
+	// is known.
+	Sets map[string]*appsv1.StatefulSet
 
 	Others []api.Restore // of the namespace; Restore itself may be among them
 
