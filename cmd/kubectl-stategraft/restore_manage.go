@@ -102,7 +102,10 @@ func (f *restoreFlags) undoCommand() *cobra.Command {
 		Short: "Go back to the data that the pods had before a Restore",
 		Long: `Makes a Restore that gives the pods of an earlier one their previous data back,
 where these were kept (keepPrevious) and are not removed yet: they are once the
-database has run for a day. Pods may be named; without, it is all of them.
+database has run for a day. Pods may be named; without, it is all that may have
+some: PREVIOUS in restore show is kept, or perhaps where the Restore was given up in
+the middle, of which only the volume knows. If one turns out to have none it is
+refused before anything is touched: name the others then.
 
 Exit status: as of restore.`,
 		Args:              cobra.MinimumNArgs(1),
@@ -135,8 +138,11 @@ func (f *restoreFlags) undo(ctx context.Context, t *terminal, args []string) err
 	if err != nil {
 		return err
 	}
-	if !earlier.Status.Phase.Final() {
+	switch pending := earlier.Status.Pending; {
+	case !earlier.Status.Phase.Final():
 		return fmt.Errorf("the Restore %s is not over (%s): cancel it first, or wait for it", earlier.Name, phaseIn(earlier))
+	case len(pending) > 0:
+		return fmt.Errorf("the Restore %s (%s) still keeps %s from starting: cancel it first", earlier.Name, phaseIn(earlier), strings.Join(pending, ", "))
 	}
 	request.Namespace, request.Undo = at.namespace, earlier.Name
 	if len(targets) > 0 {

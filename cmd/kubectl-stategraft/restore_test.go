@@ -118,18 +118,20 @@ func TestRestoreUsage(t *testing.T) {
 		"suspend done":                                        "there is nothing to suspend",
 		"cancel runs":                                         "db-0 is restored right now",
 		"undo runs --yes":                                     "the Restore runs is not over (Restoring, pods 0/1)",
+		"undo late --yes":                                     "the Restore late (Failed) still keeps db-0, db-1 from starting: cancel it first",
 		"--yes pod/db-9":                                      "there is no pod db-9 in namespace ns; there are db-0, db-1",
 		"--yes statefulset/no":                                "there is no statefulset no in namespace ns",
 		"--yes --name done pod/db-0 --kubeconfig /none":       "reading the kubeconfig",
 	} {
 		s, kubeconfig := restoringServer(t, nil)
 		s.list = []*api.Restore{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "done"}, Status: api.RestoreStatus{Phase: api.RestoreCompleted}},
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "runs"}, Status: api.RestoreStatus{Phase: api.RestoreRestoring, Progress: api.RestoreProgress{Pods: "0/1"}, Pods: []api.PodRestore{{Name: "db-0", Phase: api.PodRestoring}}}}}
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "runs"}, Status: api.RestoreStatus{Phase: api.RestoreRestoring, Progress: api.RestoreProgress{Pods: "0/1"}, Pods: []api.PodRestore{{Name: "db-0", Phase: api.PodRestoring}}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "late"}, Status: api.RestoreStatus{Phase: api.RestoreFailed, Pending: []string{"db-0", "db-1"}}}}
 		out, notes, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(line)...)...)
 		if err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
-		if len(s.list) != 2 || s.list[1].Spec.Cancel || out != "" || notes != "" {
+		if len(s.list) != 3 || s.list[1].Spec.Cancel || out != "" || notes != "" {
 			t.Errorf("%s: %d objects, %q, %q", line, len(s.list), out, notes)
 		}
 	}

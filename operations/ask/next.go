@@ -2,6 +2,7 @@ package ask
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +19,15 @@ func Next(r *api.Restore, now time.Time) []string {
 	case r.Spec.DryRun && phase.Final():
 		return []string{fmt.Sprintf("kubectl delete restores.%s %s -n %s   # a dry run, which nobody needs any more", api.Group, r.Name, r.Namespace)}
 	case phase == api.RestoreCompleted:
-		return completed(r, at)
+		return undoing(r, at, "back to the data from before, while they are kept")
 	case phase == api.RestoreFailed && len(r.Status.Pending) > 0:
 		return []string{
 			fmt.Sprintf("%s not restored, and kept from starting without it. Settle the cause that the message names: a restore that goes through yet is counted.", are(r.Status.Pending)),
 			cancel}
 	case phase == api.RestoreFailed:
-		return []string{"settle what the message names, then ask anew under another name; no pod is kept from starting"}
+		return append([]string{"settle what the message names, then ask anew under another name; no pod is kept from starting"}, undoing(r, at, backWhereKept)...)
 	case phase == api.RestoreCancelled:
-		return []string{"the message says in what state the volumes are; where data were replaced in part, restore again before the database is used"}
+		return append([]string{"the message says in what state the volumes are; where data were replaced in part, restore again before the database is used"}, undoing(r, at, backWhereKept)...)
 	case phase == "" && now.Sub(r.CreationTimestamp.Time) > takenUp:
 		return []string{"kubectl stategraft check   # nobody has taken it up yet: does the controller run?", cancel}
 	case r.Spec.Suspend:
@@ -41,13 +42,15 @@ func Next(r *api.Restore, now time.Time) []string {
 	return next
 }
 
-func completed(r *api.Restore, at func(string) string) []string {
-	for i := range r.Status.Pods {
-		if r.Status.Pods[i].Previous {
-			return []string{at("undo") + "   # back to the data from before, while they are kept"}
-		}
+// backWhereKept is of a Restore that did not go through.
+const backWhereKept = "or back to the data from before, where the volume has kept them; the plan tells"
+
+// undoing offers the way back where a pod may have one.
+func undoing(r *api.Restore, at func(string) string, why string) []string {
+	if !slices.ContainsFunc(r.Status.Pods, func(p api.PodRestore) bool { return p.MayHavePrevious() }) {
+		return nil
 	}
-	return nil
+	return []string{at("undo") + "   # " + why}
 }
 
 // are has the names in a sentence: "cassandra-1 is", "cassandra-1, cassandra-2 are".

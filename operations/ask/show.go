@@ -151,8 +151,11 @@ func podRows(r *api.Restore, now time.Time) [][]string {
 	rows := [][]string{{"POD", "PHASE", "ACTION", "NODE", "DATA", "TOOK", "FAILED", "PREVIOUS", "MESSAGE"}}
 	for _, pod := range byName(r.Status.Pods) {
 		previous := none
-		if pod.Previous {
+		switch {
+		case pod.Previous:
 			previous = "kept"
+		case r.Status.Phase.Final() && pod.MayHavePrevious():
+			previous = "perhaps" // the volume knows
 		}
 		rows = append(rows, []string{pod.Name, orNone(string(pod.Phase)), orNone(string(pod.Action)), orNone(pod.Node), orNone(amount(&pod, percentOf(&pod))),
 			orNone(took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, clean(pod.Message)})

@@ -41,6 +41,16 @@ func failedRestore() *api.Restore {
 	})
 }
 
+// cancelledRestore was given up in the middle: of two pods only the volumes know
+// whether the data from before are kept.
+func cancelledRestore() *api.Restore {
+	return changed(func(r *api.Restore) {
+		r.Name, r.Spec.Cancel = "cassandra-20261130-110000", true
+		r.Status.Phase, r.Status.Message, r.Status.Finished, r.Status.Pending = api.RestoreCancelled, "cancelled", at(-time.Minute), nil
+		r.Status.Pods = r.Status.Pods[1:4]
+	})
+}
+
 func fresh() *api.Restore {
 	return &api.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "new", CreationTimestamp: *at(-2 * time.Second)},
 		Spec: api.RestoreSpec{Undo: "cassandra-20261129-080000", Suspend: true, Pods: api.RestorePods{Names: []string{"db-10", "db-2"}}}}
@@ -86,7 +96,7 @@ func TestGolden(t *testing.T) {
 			}), noon)
 		},
 	}
-	for name, r := range map[string]*api.Restore{"running": running(), "completed": completedRestore(), "failed": failedRestore(), "suspended": fresh(), "unseen": unseen(), "planned": planned(), "refused": refused} {
+	for name, r := range map[string]*api.Restore{"running": running(), "completed": completedRestore(), "failed": failedRestore(), "cancelled": cancelledRestore(), "suspended": fresh(), "unseen": unseen(), "planned": planned(), "refused": refused} {
 		files["show-"+name+".txt"] = func(b *bytes.Buffer) error { return Show(b, r, noon) }
 	}
 	for name, screen := range map[string][2]int{"wide": {140, 40}, "80": {80, 24}, "narrow": {40, 24}, "low": {100, 5}, "unknown": {0, 0}} {
@@ -120,6 +130,40 @@ func TestGolden(t *testing.T) {
 	for _, path := range there {
 		if files[filepath.Base(path)] == nil {
 			t.Errorf("%s belongs to nothing", path)
+		}
+	}
+}
+
+// TestUndoIsOffered where the controller would look for something to go back to, and
+// nowhere else.
+func TestUndoIsOffered(t *testing.T) {
+	begun := func(r *api.Restore) {
+		r.Status.Pods, r.Status.Pending = []api.PodRestore{{Name: "a", Phase: api.PodRestoring, Started: at(-time.Minute)}}, nil
+	}
+	for what, c := range map[string]struct {
+		phase  api.RestorePhase
+		change func(*api.Restore)
+		want   bool
+	}{
+		"completed, kept": {api.RestoreCompleted, func(r *api.Restore) {
+			begun(r)
+			r.Status.Pods[0].Phase, r.Status.Pods[0].Previous = api.PodRestored, true
+		}, true},
+		"completed, not kept":      {api.RestoreCompleted, func(r *api.Restore) { begun(r); r.Status.Pods[0].Phase = api.PodRestored }, false},
+		"cancelled in the middle":  {api.RestoreCancelled, begun, true},
+		"cancelled, kept":          {api.RestoreCancelled, func(r *api.Restore) { begun(r); r.Status.Pods[0].Previous = true }, true},
+		"cancelled, not begun":     {api.RestoreCancelled, func(r *api.Restore) { begun(r); r.Status.Pods[0].Started = nil }, false},
+		"cancelled, after its end": {api.RestoreCancelled, func(r *api.Restore) { begun(r); r.Status.Pods[0].Phase = api.PodRestored }, false},
+		"failed, nothing held":     {api.RestoreFailed, begun, true},
+		"failed, held":             {api.RestoreFailed, func(r *api.Restore) { begun(r); r.Status.Pending = []string{"a"} }, false},
+		"running":                  {api.RestoreRestoring, begun, false},
+		"failed in the prechecks":  {api.RestoreFailed, func(r *api.Restore) { begun(r); r.Status.Pods = nil }, false},
+	} {
+		r := running()
+		r.Status.Phase = c.phase
+		c.change(r)
+		if next := strings.Join(Next(r, noon), "\n"); strings.Contains(next, "restore undo") != c.want {
+			t.Errorf("%s: %s", what, next)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func undoable(f Facts) *Problem {
 	}
 	var without []string
 	for _, name := range names {
-		if at := e.Status.Pod(name); at == nil || !mayHaveKept(at) {
+		if at := e.Status.Pod(name); at == nil || !at.MayHavePrevious() {
 			without = append(without, name)
 		}
 	}
@@ -168,12 +168,6 @@ func undoable(f Facts) *Problem {
 		return &Problem{Reason: ReasonNotUndoable, Message: fmt.Sprintf("restore %s has kept no data from before of any pod (its keepPrevious is %s); restore a backup instead", undo, orElse(string(e.Spec.KeepPrevious), string(api.KeepIfRoom)))}
 	}
 	return nil
-}
-
-// mayHaveKept tells whether a pod's volume may have data from before a restore: it says
-// so when it is done, and of one that was given up in the middle only the volume knows.
-func mayHaveKept(at *api.PodRestore) bool {
-	return at.Previous || at.Started != nil && at.Phase != api.PodRestored
 }
 
 // busy tells which other Restore has a pod of this one. The later waits, unless it

@@ -62,7 +62,7 @@ func describe(f Facts, pods []*corev1.Pod, plan []api.PodRestore) (lines []strin
 	if text := unknownTokens(pods, plan); text != "" {
 		lines = append(lines, text)
 	}
-	return lines
+	return append(lines, unknownDatacenters(b, pods, plan)...)
 }
 
 // lost says what is not there any more afterwards.

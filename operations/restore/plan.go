@@ -18,8 +18,6 @@ const (
 	ReasonNotInRing         = "NotInRing"
 	ReasonNothingToRestore  = "NothingToRestore"
 	ReasonTooLittleRoom     = "TooLittleRoom"
-	ReasonBackupRunning     = "BackupRunning"
-	ReasonSidecarSilent     = "SidecarSilent"
 	ReasonNoPrevious        = "NoPrevious"
 	ReasonDuplicateSource   = "DuplicateSource"
 	ReasonIncompleteMapping = "IncompleteMapping"
@@ -157,6 +155,9 @@ func planPod(f Facts, pod *corev1.Pod, from string) (api.PodRestore, *Problem) {
 		if p := fit(pod, from, ring.Tokens); p != nil {
 			return at, p
 		}
+		if p := elsewhere(pod, from, ring.Datacenter); p != nil {
+			return at, p
+		}
 		at.Tokens = slices.Clone(ring.Tokens)
 	}
 	return at, nil
@@ -195,42 +196,6 @@ func room(f Facts, plan []api.PodRestore) *Problem {
 		return nil
 	}
 	return &Problem{Reason: ReasonTooLittleRoom, Message: "too little room on the data volumes besides what is there: " + someOf(short) + ". Enlarge the volumes, or remove snapshots (nodetool clearsnapshot)"}
-}
-
-// waits tells what may pass by itself: a backup that runs on a pod, and a pod that
-// is Ready and does not answer, so that nobody knows whether one does. One that is
-// not Ready is not waited for: it may be what is to be mended.
-func waits(f Facts) *Problem {
-	if f.Restore.Spec.DryRun {
-		if p := busy(f, chosen(f)); p != nil {
-			return p
-		}
-	}
-	var running, silent []string
-	var why error
-	for _, pod := range chosen(f) {
-		report, ok := f.Reports[pod.Name]
-		switch {
-		case report.BackupRunning:
-			running = append(running, pod.Name)
-		case !ok && ready(pod):
-			silent = append(silent, pod.Name)
-			if why == nil {
-				why = f.Silent[pod.Name]
-			}
-		}
-	}
-	if len(running) > 0 {
-		return &Problem{Reason: ReasonBackupRunning, Wait: true, Message: "waits for the backup that runs on " + someOf(running)}
-	}
-	if len(silent) > 0 {
-		message := "waits for an answer from the sidecar of " + someOf(silent)
-		if why != nil {
-			message += ": " + why.Error()
-		}
-		return &Problem{Reason: ReasonSidecarSilent, Wait: true, Message: message}
-	}
-	return nil
 }
 
 // planUndo goes back to what an earlier Restore has set aside.

@@ -44,6 +44,16 @@ func remote(nodes map[string]string) func(*Facts) {
 	}
 }
 
+// healed has the sidecar of a pod idle in the database's image (operations/heal).
+func healed(i int) func(*Facts) {
+	return func(f *Facts) {
+		pod := f.Pods[i]
+		delete(f.Reports, pod.Name)
+		pod.Spec.Containers[1].Image = pod.Spec.Containers[0].Image
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: api.ConditionDegraded, Status: corev1.ConditionTrue, Reason: api.DegradedHealed})
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -70,6 +80,10 @@ func TestPlanRefuses(t *testing.T) {
 		{"remote, no tokens", 3, 3, []func(*Facts){remote(nil), backup(func(b *node.Backup) { b.Ring["old-1"] = node.Ring{Rack: "rack1"} })}, ReasonNotInRing, false, []string{"no tokens of node old-1"}},
 		{"a backup runs", 2, 3, []func(*Facts){report("cas-1", func(r *node.Report) { r.BackupRunning = true })}, ReasonBackupRunning, true, []string{"cas-1"}},
 		{"ready and silent", 2, 3, []func(*Facts){func(f *Facts) { delete(f.Reports, "cas-1"); f.Silent["cas-1"] = errors.New("refused") }}, ReasonSidecarSilent, true, []string{"cas-1: refused"}},
+		{"ready and healed", 3, 3, []func(*Facts){healed(0), healed(1), func(f *Facts) { delete(f.Reports, "cas-2") }}, ReasonSidecarHealed, true,
+			[]string{"sidecar of cas-0, cas-1,", "could not be pulled", "kubectl -n ns delete pod cas-0 cas-1)", "stategraft.io/held-back=ignore"}},
+		{"healed, but for another container", 2, 3, []func(*Facts){healed(1), func(f *Facts) { f.Pods[1].Spec.Containers[1].Image = "medusa:1" }}, ReasonSidecarSilent, true, nil},
+		{"of the database's image by its user's wish", 2, 3, []func(*Facts){healed(1), func(f *Facts) { f.Pods[1].Status.Conditions = f.Pods[1].Status.Conditions[:1] }}, ReasonSidecarSilent, true, nil},
 		{"budget", 1, 3, []func(*Facts){func(f *Facts) {
 			f.Budgets = []policyv1.PodDisruptionBudget{factBudget("b", 0, 3, map[string]string{"app": "cas"})}
 		}}, ReasonDisruptionBudget, true, nil},
@@ -130,6 +144,7 @@ func TestPlan(t *testing.T) {
 		{"undo", 1, 3, []func(*Facts){earlier(api.RestoreCompleted), report("cas-0", func(r *node.Report) {
 			r.Previous = []node.Previous{{ID: "x"}, {ID: "before/1", Since: today.Add(-time.Hour), Bytes: 2048}}
 		})}, "cas-0:undo::", "1 pod goes back to the data from before restore before, 2.0 KiB. What was written since 2026-03-01T11:00:00Z (60m ago) is lost."},
+		{"healed and not Ready", 1, 3, []func(*Facts){healed(0), pod0(unready)}, "cas-0:restore:cas-0:", "The room on the volume of cas-0 is not known"},
 		{"undo, silent", 2, 3, []func(*Facts){earlier(api.RestoreCompleted), func(f *Facts) { f.Reports = nil; unready(f.Pods[0]); unready(f.Pods[1]) }}, "cas-0:undo:: cas-1:undo::", "2 pods go back"},
 	} {
 		pods, message, p := Plan(facts(c.n, c.total, c.change...))

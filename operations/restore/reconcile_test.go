@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/operations/lookup"
 )
 
 type silence struct{}
@@ -137,128 +135,6 @@ func TestNoTwoAtOnce(t *testing.T) {
 	}
 	if len(holders["cas-1"]) != 1 || len(holders["cas-0"]) > 1 {
 		t.Errorf("pending are %v", holders)
-	}
-}
-
-// prechecked runs the prechecks of a Restore of cas-0 and cas-1.
-func prechecked(t *testing.T, nodes *sidecars, l Lookuper, change func(*api.Restore)) (*verdict, *reconciler) {
-	t.Helper()
-	restore := fresh(func(r *api.Restore) { r.Spec.Pods.Names = []string{"cas-0", "cas-1"} })
-	restore.Status = accept(restore, &verdict{names: restore.Spec.Pods.Names}, today).status
-	if change != nil {
-		change(restore)
-	}
-	if nodes.backup == nil {
-		nodes.backup = factBackup("nightly", "cas-0", "cas-1")
-	}
-	c, _ := liveOn(t, interceptor.Funcs{}, labelledNamespace(), restore, factPod("cas-0", unready), factPod("cas-1", unready))
-	r := reconcilerOn(c, nodes, l)
-	v, err := r.precheck(t.Context(), restore)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v, r
-}
-
-func roomy(names ...string) map[string]node.Report {
-	reports := map[string]node.Report{}
-	for _, name := range names {
-		reports[name] = node.Report{Node: name, Size: 100 << 30, Free: 50 << 30}
-	}
-	return reports
-}
-
-func TestPrecheck(t *testing.T) {
-	id := fresh(func(r *api.Restore) { r.Spec.Pods.Names = []string{"cas-0", "cas-1"} }).RequestID()
-	doneOn := func(reports map[string]node.Report, names ...string) map[string]node.Report {
-		for _, name := range names {
-			report := reports[name]
-			report.Done = []node.Done{{ID: "other/1"}, {ID: id, Bytes: 3}}
-			reports[name] = report
-		}
-		return reports
-	}
-	starting := fmt.Errorf("%w: its image is pulled", lookup.ErrStarting)
-	down := errors.New("down")
-	for _, c := range []struct {
-		name    string
-		nodes   *sidecars
-		lookups *lookups
-		change  func(*api.Restore)
-		reason  string // of the problem
-		looking bool
-		asked   string
-		planned string
-	}{
-		{"the first answers", &sidecars{reports: roomy("cas-0", "cas-1")}, &lookups{}, nil, "", false, "list cas-0 , look cas-0  nightly", "cas-0 cas-1"},
-		{"the second answers", &sidecars{reports: roomy("cas-1")}, &lookups{}, nil, "", false, "list cas-1 , look cas-1  nightly", "cas-0 cas-1"},
-		{"the first cannot look", &sidecars{reports: roomy("cas-0", "cas-1"), storage: map[string]error{"cas-0": down}}, &lookups{}, nil, "", false, "list cas-0 , list cas-1 , look cas-1  nightly", "cas-0 cas-1"},
-		{"of another prefix", &sidecars{reports: roomy("cas-0")}, &lookups{}, func(r *api.Restore) { r.Spec.Source = &api.RestoreSource{Prefix: new("p")} }, "", false, "list cas-0 p, look cas-0 p nightly", "cas-0 cas-1"},
-		{"of no prefix", &sidecars{reports: roomy("cas-0")}, &lookups{}, func(r *api.Restore) { r.Spec.Source = &api.RestoreSource{Prefix: new("")} }, "", false, "list cas-0 ., look cas-0 . nightly", "cas-0 cas-1"},
-		{"none answers, nothing to look by", &sidecars{}, nil, nil, ReasonLookingUp, false, "", ""},
-		{"none answers, a pod starts", &sidecars{}, &lookups{err: starting}, nil, ReasonLookingUp, true, "", ""},
-		{"none answers, none can be made", &sidecars{}, &lookups{err: lookup.ErrNotLike}, nil, ReasonLookingUp, false, "", ""},
-		{"none answers, a pod looks", &sidecars{}, &lookups{}, nil, "", false, "list looks , look looks  nightly", "cas-0 cas-1"},
-		{"none answers, a pod cannot look", &sidecars{storage: map[string]error{"looks": down}}, &lookups{}, nil, ReasonStorage, false, "list looks ", ""},
-		{"there is no such backup", &sidecars{reports: roomy("cas-0")}, &lookups{}, func(r *api.Restore) { r.Spec.Backup = "nightli" }, "NoSuchBackup", false, "list cas-0 ", ""},
-		{"all done before", &sidecars{reports: doneOn(roomy("cas-0", "cas-1"), "cas-0", "cas-1")}, &lookups{}, nil, "", false, "", "cas-0 cas-1"},
-		{"one done before", &sidecars{reports: doneOn(roomy("cas-0", "cas-1"), "cas-0")}, &lookups{}, nil, "", false, "list cas-0 , look cas-0  nightly", "cas-0 cas-1"},
-		{"a pod is gone", &sidecars{reports: roomy("cas-0")}, &lookups{}, func(r *api.Restore) {
-			r.Status.Pods = append(r.Status.Pods, api.PodRestore{Name: "cas-2"})
-		}, ReasonPodNotFound, false, "", ""},
-	} {
-		var l Lookuper
-		if c.lookups != nil {
-			l = c.lookups
-		}
-		v, _ := prechecked(t, c.nodes, l, c.change)
-		if !problemIs(v.problem, c.reason) || v.looking != c.looking || strings.Join(c.nodes.asked, ", ") != c.asked {
-			t.Errorf("%s: %+v, looking %v, asked %q", c.name, v.problem, v.looking, strings.Join(c.nodes.asked, ", "))
-		}
-		var planned []string
-		for _, at := range v.pods {
-			planned = append(planned, at.Name)
-		}
-		if strings.Join(planned, " ") != c.planned {
-			t.Errorf("%s: planned are %v", c.name, v.pods)
-		}
-	}
-}
-
-// TestLookupIsRemoved in every outcome, and kept while it is waited for.
-func TestLookupIsRemoved(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*api.Restore)
-		v      *verdict
-		want   int
-	}{
-		"planned":    {nil, &verdict{pods: []api.PodRestore{{Name: "a"}}}, 1},
-		"refused":    {nil, &verdict{problem: &Problem{Reason: "NoSuchBackup"}}, 1},
-		"waits":      {nil, &verdict{problem: &Problem{Reason: "Busy", Wait: true}}, 0},
-		"looks":      {nil, &verdict{looking: true, problem: &Problem{Reason: "LookingUp", Wait: true}}, 0},
-		"a dry run":  {dry, &verdict{pods: []api.PodRestore{{Name: "a"}}}, 1},
-		"too late":   {late, &verdict{}, 1},
-		"cancelled":  {func(r *api.Restore) { r.Spec.Cancel = true }, nil, 1},
-		"deleted":    {func(r *api.Restore) { r.DeletionTimestamp = new(metav1.NewTime(today)) }, nil, 1},
-		"was failed": {func(r *api.Restore) { r.Status.Phase = api.RestoreFailed }, nil, 1},
-	} {
-		restore := accepted()
-		if c.change != nil {
-			c.change(restore)
-		}
-		l, _ := liveOn(t, interceptor.Funcs{}, restore)
-		read, err := l.restore(t.Context(), nameOf(restore))
-		if err != nil {
-			t.Fatal(err)
-		}
-		looks := &lookups{}
-		r := reconcilerOn(l, &sidecars{}, looks)
-		if _, err := r.do(t.Context(), read, next(read, world{verdict: c.v}, today)); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if looks.removed != c.want {
-			t.Errorf("%s: removed %d times", name, looks.removed)
-		}
 	}
 }
 

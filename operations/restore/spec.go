@@ -137,7 +137,7 @@ func Asked(r, earlier *api.Restore) (names []string, selector labels.Selector) {
 		return nil, selector
 	case r.Spec.Undo != "" && earlier != nil:
 		for i := range earlier.Status.Pods {
-			if mayHaveKept(&earlier.Status.Pods[i]) {
+			if earlier.Status.Pods[i].MayHavePrevious() {
 				names = append(names, earlier.Status.Pods[i].Name)
 			}
 		}

@@ -2,12 +2,14 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,5 +162,63 @@ func TestMeasure(t *testing.T) {
 	}
 	if value(t, pendingPods) != 3 || value(t, oldestActive) != 120 {
 		t.Errorf("pending %v, oldest %v", value(t, pendingPods), value(t, oldestActive))
+	}
+}
+
+// TestSweepSpares: a pod that is past its init containers waits for nothing; and what
+// cannot be done to one pod keeps nothing from the others.
+func TestSweepSpares(t *testing.T) {
+	now := today
+	past := coursePod("a", restores("r/1", waiting, 0, nil), func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
+	})
+	s, c, _ := sweeperOn(t, &now, past)
+	for range 3 {
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(past), &corev1.Pod{}); err != nil {
+		t.Errorf("a database that runs: %v", err)
+	}
+
+	l, c := liveOn(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+		if object.GetName() == "a" {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("a policy"))
+		}
+		return c.Delete(ctx, object, options...)
+	}}, coursePod("a", with("r/1"), withGate), coursePod("b", with("r/1"), withGate))
+	s.cluster, s.candidates = l, cachedCandidates(c)
+	if err := s.sweep(t.Context()); err == nil {
+		t.Error("nothing is said of the pod that could not be deleted")
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(coursePod("b")), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the other: %v", err)
+	}
+}
+
+// TestSweepsOn: a webhook whose informer lags for long gives pods a gate that nobody
+// else lifts. They are not given up.
+func TestSweepsOn(t *testing.T) {
+	now := today
+	s, c, _ := sweeperOn(t, &now, coursePod("a", with("r/1"), withGate))
+	deleted := 0
+	for i := range 60 {
+		now = now.Add(sweepEvery)
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pod := coursePod("a", with("r/1"), withGate)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}); apierrors.IsNotFound(err) {
+			deleted++
+			pod.UID, pod.ResourceVersion = "", ""
+			if err := c.Create(t.Context(), pod); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+	}
+	if deleted < sweepLimit+2 || deleted > sweepLimit+8 {
+		t.Errorf("in an hour it was deleted %d times", deleted)
 	}
 }
