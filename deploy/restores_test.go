@@ -60,7 +60,7 @@ func TestRestoreRules(t *testing.T) {
 		noSource     = "undo takes nothing from a backup: leave source out"
 		namesOfPods  = "they are names of pods of this namespace"
 		earlier      = "it takes the name of an earlier Restore"
-		clusterTakes = "joined by a dash"
+		clusterTakes = "a slash and its cluster's name"
 		prefixTakes  = "it takes [storage] prefix"
 		nodesTake    = "it takes the name of a node of the backup for each pod"
 	)
@@ -109,7 +109,7 @@ func TestRestoreRules(t *testing.T) {
 		{"backup: b1, pods: {names: [db-0], selector: {matchLabels: {app: db}}}", "give either names or selector"},
 		{"backup: b1, mode: InPlace, " + pods, ""},
 		{"backup: b1, mode: Elsewhere, " + pods, "InPlace"},
-		{"backup: b1, mode: Remote, source: {cluster: prod-Test Cluster}, " + pods, ""},
+		{"backup: b1, mode: Remote, source: {cluster: prod/Test Cluster}, " + pods, ""},
 		{`backup: b1, mode: Remote, source: {prefix: ""}, ` + pods, ""},
 		{"backup: b1, mode: Remote, source: {prefix: prod}, " + pods, ""},
 		{"backup: b1, mode: Remote, source: {nodes: {db-0: cassandra-0}}, " + pods, ""},
@@ -123,7 +123,7 @@ func TestRestoreRules(t *testing.T) {
 		{"backup: b1, source: {prefix: a, cluster: b}, " + pods, "give either cluster or prefix"},
 		{"backup: b1, source: {prefix: a/b}, " + pods, prefixTakes},
 		{"backup: b1, source: {prefix: ..}, " + pods, prefixTakes},
-		{"backup: b1, source: {cluster: a/b}, " + pods, clusterTakes},
+		{"backup: b1, source: {cluster: A/b}, " + pods, clusterTakes},
 		{"backup: b1, source: {cluster: ..}, " + pods, clusterTakes},
 		{`backup: b1, source: {cluster: ""}, ` + pods, "at least 1 chars"},
 		{"backup: b1, source: {nodes: {}}, " + pods, "at least 1 properties"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stategraft/stategraft/agent/ini"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // Pod is what is known of the pod.
@@ -167,10 +168,10 @@ func (r *Result) complete(file *ini.File, pod Pod) {
 		return value == ""
 	}
 	if missing("storage", "prefix") {
-		file.Set("storage", "prefix", Prefix(pod.Namespace, pod.Cluster))
-	} else if prefix, _ := file.Get("storage", "prefix"); confusing(prefix) {
+		file.Set("storage", "prefix", node.Prefix(pod.Namespace, pod.Cluster))
+	} else if prefix, _ := file.Get("storage", "prefix"); node.Confusing(prefix) {
 		r.note("medusa.ini: [storage] prefix = %s contains a word that Medusa looks for in the names of its index (%s); its listing will fail",
-			prefix, strings.Join(indexWords, ", "))
+			prefix, strings.Join(node.IndexWords, ", "))
 	}
 	CompleteKeyFile(file, pod.KeyFile)
 	if pod.ManagementAPI != "" && pod.ManagementAPICerts != "" {

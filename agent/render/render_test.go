@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/stategraft/stategraft/agent/ini"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 var pod = Pod{
@@ -153,19 +154,19 @@ func TestPrefix(t *testing.T) {
 		{"a-b", "c"}, {"a", "b-c"}, {"a", ""}, {"a", "Test Cluster"}, {"a", "Test-Cluster"}, {"a", "x/y"},
 		{"getting-started", "c"}, {"a", "schema"}, {"a", "manifest"}, {"", ""},
 	} {
-		prefix := Prefix(pair[0], pair[1])
+		prefix := node.Prefix(pair[0], pair[1])
 		if other, ok := seen[prefix]; ok {
 			t.Errorf("%q and %q are both %q", pair, other, prefix)
 		}
 		seen[prefix] = strings.Join(pair[:], " ")
-		if prefix == "" || strings.ContainsAny(prefix, "/ ") || confusing(prefix) {
+		if prefix == "" || strings.ContainsAny(prefix, "/ ") || node.Confusing(prefix) {
 			t.Errorf("%q: prefix %q", pair, prefix)
 		}
-		if prefix != Prefix(pair[0], pair[1]) {
+		if prefix != node.Prefix(pair[0], pair[1]) {
 			t.Error("not always the same")
 		}
 	}
-	if got := Prefix("ns", "c"); got != "ns_c" {
+	if got := node.Prefix("ns", "c"); got != "ns_c" {
 		t.Errorf("%q", got)
 	}
 	if r := Render(minimal+"prefix = my-schema\n", pod); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "prefix = my-schema") {

@@ -96,7 +96,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.mode) || self.mode != 'Remote'",message="undo goes back to what was on the same volumes: leave mode at InPlace",fieldPath=".mode"
 // +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.source)",message="undo takes nothing from a backup: leave source out",fieldPath=".source"
 // +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.whenNoBackup) || self.whenNoBackup != 'Empty'",message="undo takes nothing from a backup: leave whenNoBackup out",fieldPath=".whenNoBackup"
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Remote' || has(self.source)",message="mode Remote restores what others backed up: say whose in source.cluster (namespace-cluster) or source.prefix",fieldPath=".source"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Remote' || has(self.source)",message="mode Remote restores what others backed up: say whose in source.cluster (namespace/cluster) or source.prefix",fieldPath=".source"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a Restore that was cancelled stays so: make another under another name",fieldPath=".cancel",reason=FieldValueForbidden
 type RestoreSpec struct {
 	// Backup is the name of a backup, or "latest", or a time as in RFC 3339 (then it
@@ -197,12 +197,14 @@ type RestoreSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9._:+-]*$') && !self.contains('..')",message="it takes [storage] prefix of the source's medusa.ini: letters, digits and . _ : + - (no slash, no ..), or nothing where it has none"
 	Prefix *string `json:"prefix,omitempty"`
-	// Cluster is the namespace and the cluster's name of the source, where its prefix
-	// is the one that the agent gives by itself: namespace-cluster. Instead of prefix.
+	// Cluster is the namespace of the source and its cluster's name, as
+	// prod/Test Cluster, where its medusa.ini has no prefix of its own: the agent then
+	// makes one of them. The namespace alone where its pods tell no cluster's name.
+	// Instead of prefix.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="!self.contains('/') && !self.contains('..')",message="it takes the namespace and the cluster's name of the source, joined by a dash, such as prod-Test Cluster: no slash, no .."
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(/.+)?$')",message="it takes the namespace of the source, a slash and its cluster's name, such as prod/Test Cluster"
 	Cluster string `json:"cluster,omitempty"`
 	// Nodes names, for each pod, the node of the backup that it gets. Left out it is
 	// the pod's own name in place, and computed from the racks in mode Remote.

@@ -49,7 +49,7 @@ line is wrong, no cluster answers, a right is lacking, or the time is up.`,
 		Example: `  kubectl stategraft restore pod/cassandra-1 --wait                       # the newest complete backup
   kubectl stategraft restore --backup nightly-20261129 statefulset/cassandra --dry-run
   kubectl stategraft restore --backup 2026-11-30T08:00:00Z -l app=cassandra --yes --wait --timeout 2h
-  kubectl stategraft restore --mode remote --source-cluster prod-cassandra statefulset/copy -n staging
+  kubectl stategraft restore --mode remote --source-cluster "prod/Test Cluster" statefulset/copy -n staging
   kubectl stategraft restore list -A`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: f.completeTargets,

@@ -36,7 +36,7 @@ func (f *restoreFlags) addSpec(set *pflag.FlagSet) {
 	set.StringVarP(&f.selector, "selector", "l", "", "restore the pods with these labels")
 	set.StringVar(&f.mode, "mode", "", "in-place: the pods' own backup (default); remote: that of another cluster or namespace, with its tokens")
 	set.StringVar(&f.prefix, "source-prefix", "", "[storage] prefix that the backup was made with (default: the pods' own)")
-	set.StringVar(&f.sourceCluster, "source-cluster", "", "NAMESPACE-CLUSTER of the backup, where it has no prefix of its own")
+	set.StringVar(&f.sourceCluster, "source-cluster", "", "NAMESPACE/CLUSTER of the backup, where its medusa.ini has no prefix of its own")
 	set.StringArrayVar(&f.nodes, "node", nil, "POD=NODE: the node of the backup that the pod gets (may be repeated; default: its own name, or by rack)")
 	set.StringVar(&f.whenNoBackup, "when-no-backup", "", "fail (default) or empty: what becomes of a pod that the backup has nothing of")
 	set.StringVar(&f.keepPrevious, "keep-previous", "", "always, if-room (default) or never: keep the data that are replaced for a while, for restore undo")

@@ -41,7 +41,7 @@ func TestRestoreObjects(t *testing.T) {
 		"-l app=db,tier!=x --parallel 2 --deadline 90m",
 		"--mode in-place --when-no-backup empty --keep-previous always pod/db-0",
 		"--mode remote --source-prefix prod-ring --node db-0=cassandra-2 --node pod/db-1=cassandra-0 --keep-previous never sts/db",
-		"--mode Remote --source-cluster prod-ring --when-no-backup Fail --keep-previous IfRoom sts/db",
+		"--mode Remote --source-cluster prod/ring --when-no-backup Fail --keep-previous IfRoom sts/db",
 		"--mode remote --source-prefix= --keep-previous if-room sts/db",
 		"undo mine",
 		"undo mine pod/db-1 --parallel 1 --deadline 1h --name back",

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
 )
@@ -188,6 +189,29 @@ func TestNatural(t *testing.T) {
 			if got := natural(sorted[i], sorted[j]); (got < 0) != (i < j) || (got == 0) != (i == j) {
 				t.Errorf("%s and %s compare as %d", sorted[i], sorted[j], got)
 			}
+		}
+	}
+}
+
+// Where the source's medusa.ini names no prefix, its pods store below the one that
+// the agent makes (agent/render).
+func TestSourcePrefix(t *testing.T) {
+	for _, c := range []struct {
+		source *api.RestoreSource
+		want   *string
+	}{
+		{nil, nil},
+		{&api.RestoreSource{Nodes: map[string]string{"a": "b"}}, nil},
+		{&api.RestoreSource{Prefix: new("")}, new("")},
+		{&api.RestoreSource{Prefix: new("p")}, new("p")},
+		{&api.RestoreSource{Cluster: "prod"}, new(node.Prefix("prod", ""))},
+		{&api.RestoreSource{Cluster: "prod/ring"}, new("prod_ring")},
+		{&api.RestoreSource{Cluster: "prod/Test Cluster"}, new(node.Prefix("prod", "Test Cluster"))},
+		{&api.RestoreSource{Cluster: "prod/a/b"}, new(node.Prefix("prod", "a/b"))},
+	} {
+		got := SourcePrefix(&api.Restore{Spec: api.RestoreSpec{Source: c.source}})
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%+v: %v", c.source, got)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -114,7 +115,8 @@ func SourcePrefix(r *api.Restore) *string {
 	case s.Prefix != nil:
 		return s.Prefix
 	case s.Cluster != "":
-		return &s.Cluster
+		namespace, cluster, _ := strings.Cut(s.Cluster, "/")
+		return new(node.Prefix(namespace, cluster))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package render
+package node
 
 import (
 	"crypto/sha256"
@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// indexWords are what Medusa looks for anywhere in the name of an object of its
+// IndexWords are what Medusa looks for anywhere in the name of an object of its
 // index, the prefix included (medusa/storage/__init__.py, lookup_blob and
 // is_tokenmap_file): with the prefix "getting-started_c1" every object looks
 // like the mark of a start.
-var indexWords = []string{"tokenmap", "schema", "manifest", "started", "finished", "differential", "incremental"}
+var IndexWords = []string{"tokenmap", "schema", "manifest", "started", "finished", "differential", "incremental"}
 
-func confusing(text string) bool {
-	for _, word := range indexWords {
+// Confusing tells whether a name has such a word in it.
+func Confusing(text string) bool {
+	for _, word := range IndexWords {
 		if strings.Contains(text, word) {
 			return true
 		}
@@ -21,7 +22,7 @@ func confusing(text string) bool {
 	return false
 }
 
-// Prefix keeps clusters apart in one bucket: nodes are filed under their pods'
+// Prefix is the prefix of the storage where medusa.ini names none. It keeps clusters apart in one bucket: nodes are filed under their pods'
 // names, which repeat in every namespace. A namespace has no "_" in it, so two
 // different pairs never give the same prefix. Medusa allows no slash.
 func Prefix(namespace, cluster string) string {
@@ -29,7 +30,7 @@ func Prefix(namespace, cluster string) string {
 	if cluster != "" {
 		prefix += "_" + plain(cluster)
 	}
-	if confusing(prefix) || prefix == "" {
+	if Confusing(prefix) || prefix == "" {
 		return "stategraft_" + digest(namespace+"_"+cluster)
 	}
 	return prefix
