@@ -34,7 +34,7 @@ func carriesOwn(pod *workload.Pod) bool {
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string
 	for key := range have {
-		if alike(key) && key != api.LabelInjected && key != api.AnnotationRestoreAnswer && !slices.Contains(known, key) {
+		if alike(key) && key != api.LabelInjected && key != api.LabelLookup && key != api.AnnotationRestoreAnswer && !slices.Contains(known, key) {
 			keys = append(keys, key)
 		}
 	}

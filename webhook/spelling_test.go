@@ -27,6 +27,7 @@ func TestMisspelt(t *testing.T) {
 		{what: "annotation as label", labels: map[string]string{"stategraft.io/restore": "b"}, want: "stategraft.io/restore of the pod is read as an annotation, not as a label"},
 		{what: "others are none of ours", pod: map[string]string{"stategraft.example/restor": "b", "stategraft.io.evil/restor": "b", "restore": "b"}, deny: "restor"},
 		{what: "our label of a live pod", labels: map[string]string{"stategraft.io/injected": "cassandra"}, want: "label stategraft.io/injected of the pod is Stategraft's to write"},
+		{what: "of a pod of our controller", labels: map[string]string{"stategraft.io/lookup": "0011223344"}, deny: "lookup"},
 		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
 	} {
 		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)

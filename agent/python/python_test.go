@@ -260,3 +260,30 @@ func TestPrecheckTells(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// TestRestoreScriptTellsOfTries: of what botocore tries again something is heard, and
+// nothing of what goes well.
+func TestRestoreScriptTellsOfTries(t *testing.T) {
+	interpreter, dir := install(t)
+	script := `
+import logging
+console = logging.StreamHandler()
+console.setLevel(logging.INFO)
+console.setFormatter(logging.Formatter("[t] %(levelname)s: %(message)s"))
+logging.getLogger("").setLevel(logging.DEBUG)
+logging.getLogger("").addHandler(console)
+log = logging.getLogger("botocore.endpoint")
+log.debug("Sending http request: with a signature")
+try:
+    raise ConnectionError("refused by minio")
+except ConnectionError:
+    log.debug("Exception received when sending HTTP request.", exc_info=True)
+`
+	if err := os.WriteFile(filepath.Join(dir, "medusa/service/grpc/restore.py"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := runRestore(t, interpreter, dir, "go")
+	if err != nil || out != "[t] WARNING: the storage does not answer: ConnectionError: refused by minio\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+}

@@ -19,6 +19,8 @@
 # system.peers, but also every table of the users whose name begins with "peers"
 # (medusa/restore_node.py, maybe_restore_section: "and" binds before "or").
 #
+# What botocore meets with while it tries again is logged.
+#
 # Arguments: the path of medusa.ini, the restore key, and the descriptors to ask
 # with and to be answered by.
 import logging
@@ -32,6 +34,20 @@ def quiet():
     # Else the first line that is logged, before Medusa sets its own handler up,
     # adds one that prints everything.
     logging.getLogger("").addHandler(logging.NullHandler())
+
+
+def outspoken():
+    # botocore tries again for half a minute and longer without a word: what it met
+    # with it logs for debugging only (botocore/endpoint.py).
+    class Tries(logging.Handler):
+        def emit(self, record):
+            if record.exc_info and record.exc_info[1] is not None:
+                error = record.exc_info[1]
+                logging.warning("the storage does not answer: %s: %s", type(error).__name__, error)
+
+    log = logging.getLogger("botocore.endpoint")
+    log.setLevel(logging.DEBUG)
+    log.addHandler(Tries(logging.DEBUG))
 
 
 def only(name):
@@ -99,6 +115,7 @@ def peers_of_users():
 def main():
     ini, key, ask, answer = sys.argv[1:5]
     quiet()
+    outspoken()
     stay_owner()
     exact_index()
     only(os.environ["BACKUP_NAME"])

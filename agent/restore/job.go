@@ -39,8 +39,11 @@ func (j *job) note(text string) {
 }
 
 // phase tells how far it is.
-func (j *job) phase(phase string, bytes int64) {
-	j.tell(node.Progress{Phase: phase, Bytes: bytes, BytesTotal: j.bytes, Started: j.started})
+func (j *job) phase(phase string, bytes int64) { j.waiting(phase, bytes, "") }
+
+// waiting tells also what is waited for.
+func (j *job) waiting(phase string, bytes int64, message string) {
+	j.tell(node.Progress{Phase: phase, Bytes: bytes, BytesTotal: j.bytes, Started: j.started, Message: message})
 }
 
 // keeping decides about the data from before, as long as nothing has changed. add

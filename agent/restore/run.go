@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/process"
@@ -63,8 +65,9 @@ func (c Config) env() []string {
 }
 
 // precheck asks Medusa's own code what the storage holds.
-func (c Config) precheck(ctx context.Context, ini string) (Report, error) {
+func (j *job) precheck(ctx context.Context, ini string) (Report, error) {
 	var report Report
+	c := j.Config
 	out := filepath.Join(c.Private, "precheck.json")
 	if err := os.Remove(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, fmt.Errorf("look the backup up: %w", err)
@@ -73,8 +76,11 @@ func (c Config) precheck(ctx context.Context, ini string) (Report, error) {
 	spec.Env = c.env()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.PrecheckLimit, fmt.Errorf("no answer from the storage within %v", c.PrecheckLimit))
 	defer cancel()
-	tail := process.Tail{Size: 20}
-	failed := process.Run(ctx, spec, func(line string) { tail.Add(c.Secrets.Hide(line)) })
+	said := output{quiet: true}
+	answered := meanwhile(ctx, func(ctx context.Context) { j.await(ctx, &said) })
+	failed := process.Run(ctx, spec, func(line string) { said.line(c, line) })
+	answered()
+	tail := said.tail
 	content, err := os.ReadFile(out)
 	if failed == nil && err == nil {
 		err = json.Unmarshal(content, &report)
@@ -111,12 +117,9 @@ func (j *job) medusa(ctx context.Context, ini string, begin func(context.Context
 	}
 	ctx, stop := context.WithCancel(ctx)
 	j.phase(node.Downloading, 0)
-	watching, cease := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() { j.watch(watching); close(watched) }()
-	downloaded := func() { cease(); <-watched }
-	defer downloaded()
 	var out output
+	downloaded := meanwhile(ctx, func(ctx context.Context) { j.watch(ctx, &out) })
+	defer downloaded()
 	ended := make(chan error, 1)
 	go func() {
 		err := process.Run(ctx, spec, func(line string) { out.line(j.Config, line) })
@@ -160,10 +163,16 @@ func (j *job) answer(ctx context.Context, asks, answers *os.File, downloaded fun
 	return nil
 }
 
-// output is what Medusa prints.
+// output is what Medusa prints. One goroutine writes it; who asks for the complaint
+// may be another.
 type output struct {
-	tail process.Tail
-	last string // error that it logged
+	tail  process.Tail
+	last  string // error that it logged
+	quiet bool   // its lines are not logged
+
+	mutex      sync.Mutex
+	complained string // last warning, error or exception
+	when       time.Time
 }
 
 func (o *output) line(c Config, line string) {
@@ -172,10 +181,37 @@ func (o *output) line(c Config, line string) {
 	o.tail.Add(line)
 	level, message := medusa.Line(line)
 	number := slog.LevelInfo
-	if level == "ERROR" || level == "CRITICAL" {
+	switch {
+	case level == "ERROR" || level == "CRITICAL":
 		number, o.last = slog.LevelError, message
+		o.complain(message)
+	case level == "WARNING" || exception.MatchString(line):
+		o.complain(message)
 	}
-	c.Log.Log(context.Background(), number, message, "from", "medusa")
+	if !o.quiet {
+		c.Log.Log(context.Background(), number, message, "from", "medusa")
+	}
+}
+
+func (o *output) complain(message string) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.complained, o.when = message, time.Now()
+}
+
+func (o *output) complaint() string {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.complained
+}
+
+// forget drops a complaint from before a time.
+func (o *output) forget(before time.Time) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.when.Before(before) {
+		o.complained = ""
+	}
 }
 
 // exception is the last line of a Python traceback.

@@ -86,6 +86,9 @@ type Progress struct {
 	Bytes      int64     `json:"bytes"`
 	BytesTotal int64     `json:"bytesTotal"`
 	Started    time.Time `json:"started"`
+	// Message is what is waited for where nothing moves, with the last that Medusa said;
+	// empty while it goes on. No secret is in it.
+	Message string `json:"message,omitempty"`
 }
 
 // Backups are the backups below a prefix of the storage, the oldest first. The

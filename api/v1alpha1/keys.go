@@ -22,6 +22,10 @@ const (
 // copied into it says nothing. Who selects by it looks for the containers too.
 const LabelInjected = Group + "/injected"
 
+// LabelLookup stands on the pods that look into the storage for a Restore, made by our
+// controller (operations/lookup).
+const LabelLookup = Group + "/lookup"
+
 // SecretGRPC is the Secret, in each labelled namespace, with tls.crt, tls.key and
 // ca.crt: what the sidecars' gRPC identifies itself by, and verifies clients with.
 const SecretGRPC = "stategraft-grpc"

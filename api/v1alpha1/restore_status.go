@@ -49,6 +49,7 @@ const (
 	PodRestoring PodPhase = "Restoring" // its restore container runs, or tries again
 	PodJoining   PodPhase = "Joining"   // restored in mode Remote, not Ready yet
 	PodRestored  PodPhase = "Restored"
+	PodCancelled PodPhase = "Cancelled" // given up; the message says in what state its volume is
 )
 
 // PodAction is what is done to a pod's volume.

@@ -203,7 +203,7 @@ func (f *restoreFlags) planned(ctx context.Context, t *terminal, at *reached, re
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: nothing was done", errInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("there is no plan after %s, and nothing was done: give it longer with --timeout, or see kubectl stategraft check", limit)
+		return nil, fmt.Errorf("there is no plan after %s, and nothing was done (%s): give it longer with --timeout, or see kubectl stategraft check", limit, ask.Stands(planned))
 	}
 	return nil, err
 }

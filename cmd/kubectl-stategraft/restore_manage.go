@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -69,19 +68,31 @@ func (f *restoreFlags) showCommand() *cobra.Command {
 				if err := oneOf(f.output, "", "json", "yaml", "name"); err != nil {
 					return err
 				}
-				_, restore, err := f.get(ctx, args[0])
+				at, restore, err := f.get(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				if f.output != "" {
 					return printObject(t.out, f.output, restore, "")
 				}
-				return ask.Show(t.out, restore, t.now())
+				return ask.Show(t.out, restore, others(ctx, at), t.now())
 			})
 		},
 	}
 	f.addOutput(command.Flags(), "json|yaml|name")
 	return command
+}
+
+// others are the Restores of the namespace, which only tell more: who may not list them
+// does without.
+func others(ctx context.Context, at *reached) []api.Restore {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := ask.List(limited, at, at.namespace)
+	if err != nil {
+		return nil
+	}
+	return list.Items
 }
 
 // get reads the Restore that a command is about.
@@ -124,9 +135,6 @@ func (f *restoreFlags) undo(ctx context.Context, t *terminal, args []string) err
 	if err := f.course(request); err != nil {
 		return err
 	}
-	if err := f.agreed(t); err != nil {
-		return err
-	}
 	var targets []ask.Target
 	if len(args) > 1 {
 		var err error
@@ -144,6 +152,9 @@ func (f *restoreFlags) undo(ctx context.Context, t *terminal, args []string) err
 	case len(pending) > 0:
 		return fmt.Errorf("the Restore %s (%s) still keeps %s from starting: cancel it first", earlier.Name, phaseIn(earlier), strings.Join(pending, ", "))
 	}
+	if err := f.agreed(t); err != nil { // asked of what there is
+		return err
+	}
 	request.Namespace, request.Undo = at.namespace, earlier.Name
 	if len(targets) > 0 {
 		limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -155,73 +166,4 @@ func (f *restoreFlags) undo(ctx context.Context, t *terminal, args []string) err
 		request.Pods = *found
 	}
 	return f.ask(ctx, t, at, request)
-}
-
-// changeCommand is cancel, suspend or resume.
-func (f *restoreFlags) changeCommand(change ask.Change) *cobra.Command {
-	short := map[ask.Change]string{
-		ask.Cancel:  "Give a Restore up: the databases start with what is on their volumes",
-		ask.Suspend: "Begin nothing further; what runs is let finish",
-		ask.Resume:  "Go on with a suspended Restore",
-	}
-	command := &cobra.Command{
-		Use:               string(change) + " NAME...",
-		Short:             short[change],
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: f.completeRestores,
-		RunE: func(command *cobra.Command, args []string) error {
-			return f.here(command, func(ctx context.Context, t *terminal) error {
-				for _, arg := range args {
-					if err := f.change(ctx, t, change, arg); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	if change == ask.Cancel {
-		command.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask, though data are being replaced")
-	}
-	return command
-}
-
-func (f *restoreFlags) change(ctx context.Context, t *terminal, change ask.Change, arg string) error {
-	at, restore, err := f.get(ctx, arg)
-	if err != nil {
-		return err
-	}
-	if err := change.Possible(restore); err != nil {
-		return err
-	}
-	if change == ask.Cancel && !f.yes {
-		if err := mayCancel(ctx, t, restore); err != nil {
-			return err
-		}
-	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if err := change.Apply(limited, at, restore); err != nil {
-		return interrupted(ctx, err)
-	}
-	done := map[ask.Change]string{ask.Cancel: "cancelled", ask.Suspend: "suspended", ask.Resume: "resumed"}[change]
-	fmt.Fprintf(t.out, "restore.%s/%s %s\n", api.Group, restore.Name, done)
-	if change == ask.Cancel {
-		fmt.Fprintf(t.err, "In what state the volumes are: kubectl stategraft restore show %s -n %s\n", restore.Name, restore.Namespace)
-	}
-	return nil
-}
-
-// mayCancel asks where a database could start with half of a backup.
-func mayCancel(ctx context.Context, t *terminal, restore *api.Restore) error {
-	pods := ask.Replacing(restore)
-	if len(pods) == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("%s %s restored right now: the data may be replaced in part, and the database would start with them", strings.Join(pods, ", "), several(len(pods), "is", "are"))
-	if !t.asks {
-		return errors.New(text + "; give --yes to cancel all the same, or suspend it, which lets these finish")
-	}
-	fmt.Fprintln(t.err, text+".")
-	return t.confirm(ctx, "Cancel all the same? (restore suspend lets these finish)")
 }

@@ -112,7 +112,8 @@ func TestRestoreUsage(t *testing.T) {
 		"show none":                                           "there is no Restore none in namespace ns",
 		"wait none":                                           "there is no Restore none in namespace ns",
 		"undo none --yes":                                     "there is no Restore none in namespace ns",
-		"undo none":                                           "there is no terminal to ask on",
+		"undo none":                                           "there is no Restore none in namespace ns",
+		"undo done":                                           "there is no terminal to ask on",
 		"cancel none":                                         "there is no Restore none in namespace ns",
 		"cancel done":                                         "the Restore done is over (Completed): there is nothing to cancel",
 		"suspend done":                                        "there is nothing to suspend",
@@ -155,13 +156,13 @@ func TestRestoreRuns(t *testing.T) {
 		{"waited for, as JSON", "pod/db-1 --yes --wait --name r -o json", completes, false, "", `"phase": "Completed"`, "Completed: so it is", 1},
 		{"failed", "pod/db-1 --yes --wait --name r", fails, true, "", "Failed: there is no backup nightli", "error: the Restore r failed", 1},
 		{"cancelled", "pod/db-1 --yes --wait --name r", cancelled, true, "", "Cancelled: by somebody", "error: the Restore r cancelled", 1},
-		{"time is up", "pod/db-1 --yes --wait --timeout 300ms --name r", func(r *api.Restore) { r.Status.Phase = api.RestoreStopping }, false,
-			"the Restore r is not over after 300ms (Stopping); it goes on.\n  to see it:    kubectl stategraft restore wait r -n ns\n  to cancel it: kubectl stategraft restore cancel r -n ns", "Stopping", "", 1},
+		{"time is up", "pod/db-1 --yes --wait --timeout 300ms --name r", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreStopping, "pods go" }, false,
+			"the Restore r is not over after 300ms (Stopping: pods go); it goes on.\n  to see it:    kubectl stategraft restore wait r -n ns\n  to cancel it: kubectl stategraft restore cancel r -n ns", "Stopping", "", 1},
 		{"planned", "pod/db-1 --dry-run", completes, false, "", "db-0   restore   db-0                 1.0 MiB", "", 0},
 		{"planned, as YAML", "pod/db-1 --dry-run -o yaml", completes, false, "", "phase: Planned", "", 0},
 		{"cannot be planned", "pod/db-1 --dry-run", fails, true, "", "This cannot be restored, and nothing was touched: there is no backup nightli", "", 0},
 		{"never planned", "pod/db-1 --dry-run --timeout 300ms", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreWaiting, "a backup runs" }, false,
-			"there is no plan after 300ms, and nothing was done", "", "Waiting: a backup runs\n", 0},
+			"there is no plan after 300ms, and nothing was done (Waiting: a backup runs): give it longer", "", "Waiting: a backup runs\n", 0},
 	} {
 		s, kubeconfig := restoringServer(t, c.react)
 		out, notes, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
@@ -191,14 +192,20 @@ func TestRestoreNotServed(t *testing.T) {
 }
 
 func TestRestoreChanges(t *testing.T) {
-	s, kubeconfig := restoringServer(t, nil)
+	s, kubeconfig := restoringServer(t, func(r *api.Restore) {
+		if r.Spec.Cancel {
+			r.Status.Phase = api.RestoreCancelled
+		}
+	})
 	s.list = []*api.Restore{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Status: api.RestoreStatus{Phase: api.RestoreRestoring, Pods: []api.PodRestore{{Name: "db-0", Phase: api.PodRestoring}}}}}
 	for _, c := range []struct {
 		args, out string
 		is        func(api.RestoreSpec) bool
 	}{
 		{"suspend r", "restore.stategraft.io/r suspended\n", func(s api.RestoreSpec) bool { return s.Suspend }},
+		{"suspend r", "restore.stategraft.io/r is suspended already\n", func(s api.RestoreSpec) bool { return s.Suspend }},
 		{"resume restore.stategraft.io/r", "restore.stategraft.io/r resumed\n", func(s api.RestoreSpec) bool { return !s.Suspend }},
+		{"resume r", "restore.stategraft.io/r is not suspended\n", func(s api.RestoreSpec) bool { return !s.Suspend }},
 		{"cancel --yes sgr/r", "restore.stategraft.io/r cancelled\n", func(s api.RestoreSpec) bool { return s.Cancel }},
 	} {
 		out, _, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.args)...)...)
@@ -206,7 +213,7 @@ func TestRestoreChanges(t *testing.T) {
 			t.Errorf("%s: %v, %q, %+v", c.args, err, out, s.list[0].Spec)
 		}
 	}
-	for args, want := range map[string]string{"list": "r      <none>   <none>   Restoring", "list -A": "ns          r", "list -o name": "restore.stategraft.io/r\n", "list -o json": `"kind": "RestoreList"`, "list -o wide": "MESSAGE",
+	for args, want := range map[string]string{"list": "r      <none>   <none>   Cancelled", "list -A": "ns          r", "list -o name": "restore.stategraft.io/r\n", "list -o json": `"kind": "RestoreList"`, "list -o wide": "MESSAGE",
 		"show r": "What to do next", "show r -o yaml": "kind: Restore"} {
 		out, _, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(args)...)...)
 		if err != nil || !strings.Contains(out, want) {

@@ -64,12 +64,16 @@ func (f *restoreFlags) follow(ctx context.Context, t *terminal, at *reached, nam
 		return r.Status.Phase.Final()
 	}}
 	err := follower.Follow(limited)
-	further := fmt.Sprintf("it goes on.\n  to see it:    kubectl stategraft restore wait %s -n %s\n  to cancel it: kubectl stategraft restore cancel %s -n %s", name, at.namespace, name, at.namespace)
+	goes := "it goes on"
+	if follower.Idle() {
+		goes = "no controller seems to act on it (kubectl stategraft check)"
+	}
+	further := fmt.Sprintf("%s.\n  to see it:    kubectl stategraft restore wait %s -n %s\n  to cancel it: kubectl stategraft restore cancel %s -n %s", goes, name, at.namespace, name, at.namespace)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w; the Restore %s is not, %s", errInterrupted, name, further)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the Restore %s is not over after %s (%s); %s", name, f.timeout, phaseIn(last), further)
+		return fmt.Errorf("the Restore %s is not over after %s (%s); %s", name, f.timeout, ask.Stands(last), further)
 	case errors.Is(err, ask.ErrGone):
 		fmt.Fprintln(t.err, "error:", err)
 		return errNotRestored
@@ -81,11 +85,14 @@ func (f *restoreFlags) follow(ctx context.Context, t *terminal, at *reached, nam
 			return err
 		}
 	}
+	if hint := ask.UndoHint(last); hint != "" {
+		fmt.Fprintln(t.err, hint)
+	}
 	if last.Status.Phase == api.RestoreCompleted || last.Status.Phase == api.RestorePlanned {
 		return nil
 	}
 	fmt.Fprintf(t.err, "error: the Restore %s %s\n", name, strings.ToLower(string(last.Status.Phase)))
-	for _, line := range ask.Next(last, t.now()) {
+	for _, line := range append(ask.Volumes(last), ask.Next(last, nil, t.now())...) {
 		fmt.Fprintln(t.err, " ", line)
 	}
 	return errNotRestored

@@ -69,7 +69,7 @@ func restoreOnce(*cobra.Command, []string) error {
 	}
 	reporting, served := context.WithCancel(ctx)
 	defer served()
-	c.Tell = report(reporting, c.DataMount, log)
+	c.Tell = report(reporting, c.DataMount, c.First(), log)
 	text, done, err := runRestore(ctx, c)
 	if err != nil {
 		text := secrets.Hide(err.Error())
@@ -107,10 +107,11 @@ func runRestore(ctx context.Context, c restore.Config) (string, node.Done, error
 }
 
 // report serves how far the restore is until the context ends, where the pod has a
-// port for that. It gives the function that is to be told.
-func report(ctx context.Context, mount string, log *slog.Logger) func(node.Progress) {
+// port for that. It gives the function that is to be told; until it is, the answer is
+// the first: who cancels goes by it, and a container without a phase may be anywhere.
+func report(ctx context.Context, mount string, first node.Progress, log *slog.Logger) func(node.Progress) {
 	var mutex sync.Mutex
-	var last *node.Progress
+	last := &first
 	port, err := number("STATEGRAFT_NODE_PORT")
 	if err != nil || port == 0 {
 		if err != nil {

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stategraft/stategraft/agent/event"
+	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
@@ -93,7 +95,7 @@ func TestRestoreReports(t *testing.T) {
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	tell := report(ctx, t.TempDir(), event.New(&out, &event.Secrets{}, "test"))
+	tell := report(ctx, t.TempDir(), node.Progress{ID: "r1/1", Phase: node.LookingUp}, event.New(&out, &event.Secrets{}, "test"))
 	tell(node.Progress{ID: "r1/1", Phase: node.Downloading, Bytes: 1, BytesTotal: 2})
 	var got node.Report
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -130,5 +132,56 @@ func TestOutcomeFits(t *testing.T) {
 	text, got, err := node.ParseOutcome(string(content))
 	if err != nil || got != done || !strings.HasPrefix(text, "restored größer") || !strings.HasSuffix(text, " …") || !utf8.ValidString(text) {
 		t.Errorf("%v, %+v, %s", err, got, text)
+	}
+}
+
+// TestRestoreReportsFromTheStart: the first answer of a container says already that
+// nothing is replaced, long before anything is looked up. Here it hangs before that: its
+// medusa.ini is a pipe that nobody writes to.
+func TestRestoreReportsFromTheStart(t *testing.T) {
+	root := t.TempDir()
+	mount, etc := filepath.Join(root, "vol"), files.Standard(root).Medusa
+	for _, dir := range []string{mount, etc} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(etc, "medusa.ini"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	command := agent(t, nil, "medusa", "restore")
+	command.Env = append(command.Env, "STATEGRAFT_ROOT="+root, "STATEGRAFT_DATA_MOUNT="+mount, "POD_NAME=cassandra-0", "STATEGRAFT_RESTORE_ID=r1/1", "STATEGRAFT_BACKUP=b1",
+		"STATEGRAFT_MEDUSA_PYTHON=/bin/sh", "STATEGRAFT_GRPC_TLS=off", fmt.Sprint("STATEGRAFT_NODE_PORT=", port))
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+	var got node.Report
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, node.PathReport))
+		if err == nil {
+			err = json.NewDecoder(answer.Body).Decode(&got)
+			answer.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+	}
+	if p := got.Restore; p == nil || p.ID != "r1/1" || p.Phase != node.LookingUp || p.Started.IsZero() {
+		t.Errorf("%+v", got)
 	}
 }

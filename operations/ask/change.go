@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,6 +48,18 @@ func (c Change) Possible(r *api.Restore) error {
 	return fmt.Errorf("the Restore %s %w (%s): there is nothing to %s", r.Name, ErrFinal, r.Status.Phase, c)
 }
 
+// Already says that it is so without the change; empty where it is not.
+func (c Change) Already(r *api.Restore) string {
+	switch {
+	case r.Status.Phase.Final():
+	case c == Suspend && r.Spec.Suspend:
+		return "is suspended already"
+	case c == Resume && !r.Spec.Suspend:
+		return "is not suspended"
+	}
+	return ""
+}
+
 // Apply changes it. Only these fields are written: what somebody else changes
 // meanwhile stays.
 func (c Change) Apply(ctx context.Context, to client.Client, r *api.Restore) error {
@@ -52,4 +67,42 @@ func (c Change) Apply(ctx context.Context, to client.Client, r *api.Restore) err
 		return Explain(err, "patch", restores, r.Namespace, r.Name)
 	}
 	return nil
+}
+
+// looks is how often a controller's doing is looked for.
+const looks = 250 * time.Millisecond
+
+// Acted tells whether a controller does anything about a cancellation: r is as it
+// was when it was asked for. It looks once at least. The state that it has then is
+// given, or nil where the Restore is gone.
+func Acted(ctx context.Context, c client.Reader, r *api.Restore, until time.Time) (*api.Restore, bool, error) {
+	for {
+		now := &api.Restore{}
+		err := c.Get(ctx, client.ObjectKeyFromObject(r), now)
+		switch {
+		case ctx.Err() != nil:
+			return nil, false, ctx.Err()
+		case apierrors.IsNotFound(err) || err == nil && now.UID != r.UID:
+			return nil, true, nil
+		case err != nil && time.Now().After(until):
+			return nil, false, Explain(err, "get", restores, r.Namespace, r.Name)
+		case err == nil && (now.Generation > 0 && now.Status.ObservedGeneration >= now.Generation || !equality.Semantic.DeepEqual(now.Status, r.Status)):
+			return now, true, nil
+		case err == nil && !time.Now().Before(until):
+			return now, false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-time.After(looks):
+		}
+	}
+}
+
+// NotActed is what to do about a cancellation that no controller acts on.
+func NotActed(r *api.Restore, after time.Duration) error {
+	at := fmt.Sprintf("restores.%s %s -n %s", api.Group, r.Name, r.Namespace)
+	return fmt.Errorf("the Restore %s is to be cancelled, and nobody has acted on it for %s: see kubectl stategraft check (does the controller run?). "+
+		"One that starts again cancels it. With no controller left (docs/restore.md, \"To open the way\"):\n"+
+		"  kubectl patch %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'\n  kubectl delete %s", r.Name, after, at, at)
 }

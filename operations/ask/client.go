@@ -6,12 +6,16 @@
 //	targets.go   the pods that are meant
 //	request.go   the object that is made of the command line
 //	follow.go    a Restore's status as it changes
-//	progress.go  the bars of the pods
+//	progress.go  how far the pods are, as it changes
+//	bars.go      a pod's line on a terminal
 //	plan.go      the plan, from a dry run
 //	list.go      the table of Restores
 //	show.go      one Restore, in full
 //	next.go      what to do next
 //	change.go    cancel, suspend, resume
+//	alive.go     whether a controller runs, and the namespace is there
+//	later.go     what became of the data from before
+//	volumes.go   in what state a cancellation left the volumes
 //	text.go      bytes, times, tables
 package ask
 
@@ -23,6 +27,7 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,7 +51,7 @@ const (
 // Scheme knows the objects that are read and written.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{api.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{api.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic("making the scheme: " + err.Error()) // of types that are compiled in
 		}
@@ -64,7 +69,8 @@ func New(config *rest.Config) (client.WithWatch, error) {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []schema.GroupVersionKind{api.GroupVersion.WithKind("Restore"), corev1.SchemeGroupVersion.WithKind("Pod"),
-		corev1.SchemeGroupVersion.WithKind("Namespace"), appsv1.SchemeGroupVersion.WithKind("StatefulSet")} {
+		corev1.SchemeGroupVersion.WithKind("Namespace"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		scope := meta.RESTScopeNamespace
 		if kind.Kind == "Namespace" {
 			scope = meta.RESTScopeRoot

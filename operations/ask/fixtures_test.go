@@ -26,7 +26,7 @@ func at(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(d)} }
 
 // store is a cluster of objects; functions may stand before it.
 func store(funcs *interceptor.Funcs, objects ...client.Object) client.WithWatch {
-	builder := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithStatusSubresource(&api.Restore{})
+	builder := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db"}}).WithObjects(objects...).WithStatusSubresource(&api.Restore{})
 	if funcs != nil {
 		builder = builder.WithInterceptorFuncs(*funcs)
 	}

@@ -30,6 +30,8 @@ const (
 	surely = 30 * time.Second
 	// takenUp is when a controller must have seen it.
 	takenUp = 10 * time.Second
+	// still is after how long without a change it is looked whether a controller runs.
+	still = time.Minute
 )
 
 // Follower follows a Restore.
@@ -49,7 +51,14 @@ type Follower struct {
 	since time.Time
 	noted map[string]bool
 	uid   types.UID
+
+	version string // of the last change
+	changed time.Time
+	idle    bool
 }
+
+// Idle tells that nobody seems to act on the Restore.
+func (f *Follower) Idle() bool { return f.idle }
 
 func (f *Follower) wait(d time.Duration) time.Duration {
 	if f.pace > 0 {
@@ -70,7 +79,7 @@ func (f *Follower) Follow(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil:
 			delete(f.noted, "silent")
-			done, err := f.seen(restore)
+			done, err := f.seen(ctx, restore)
 			if done || err != nil {
 				return err
 			}
@@ -80,7 +89,7 @@ func (f *Follower) Follow(ctx context.Context) error {
 		case notServed(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return Explain(err, "get", restores, f.Namespace, f.Name)
 		case apierrors.IsNotFound(err) && f.uid == "":
-			return Explain(err, "get", restores, f.Namespace, f.Name)
+			return within(ctx, f.Client, f.Namespace, Explain(err, "get", restores, f.Namespace, f.Name))
 		case apierrors.IsNotFound(err):
 			return fmt.Errorf("the Restore %s %w", f.Name, ErrGone)
 		default:
@@ -96,7 +105,7 @@ func (f *Follower) Follow(ctx context.Context) error {
 
 // seen hands a state over. One of another object of the name is not what is
 // followed.
-func (f *Follower) seen(restore *api.Restore) (done bool, err error) {
+func (f *Follower) seen(ctx context.Context, restore *api.Restore) (done bool, err error) {
 	if f.uid == "" {
 		f.uid = restore.UID
 	}
@@ -106,7 +115,33 @@ func (f *Follower) seen(restore *api.Restore) (done bool, err error) {
 	if restore.Status.Phase == "" && time.Since(f.since) > f.wait(takenUp) {
 		f.note("nobody", fmt.Sprintf("nobody takes the Restore up since %s: see kubectl stategraft check (does the controller run, and is it of a version that knows Restores?)", takenUp))
 	}
+	f.alive(ctx, restore)
 	return f.Seen(restore), nil
+}
+
+// alive looks, where nothing changes for long, whether a controller is there to
+// change anything: a pod that takes minutes to stop is no reason to worry.
+func (f *Follower) alive(ctx context.Context, r *api.Restore) {
+	if r.ResourceVersion != f.version || f.changed.IsZero() {
+		f.version, f.changed, f.idle = r.ResourceVersion, time.Now(), false
+		return
+	}
+	if r.Status.Phase == "" || r.Status.Phase.Final() || f.noted["idle"] || time.Since(f.changed) < f.wait(still) {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, takenUp)
+	defer cancel()
+	unseen := r.Generation > 0 && r.Status.ObservedGeneration < r.Generation
+	switch is := controller(limited, f.Client, time.Now()); {
+	case limited.Err() != nil:
+	case is == dead || is == unknown && unseen:
+		f.idle = true
+		f.note("idle", fmt.Sprintf("nothing has changed for %s, and no controller seems to act on it: see kubectl stategraft check. Pods that it holds are held until one does, or the way is opened (docs/restore.md)", still))
+	case is == unknown && !r.Spec.Suspend:
+		f.note("idle", fmt.Sprintf("nothing has changed for %s; whether a controller runs you have no right to see: kubectl stategraft check tells who may", still))
+	default:
+		f.changed = time.Now() // looked at again in a while
+	}
 }
 
 func (f *Follower) note(key, text string) {
@@ -126,7 +161,7 @@ func (f *Follower) watch(ctx context.Context, last *api.Restore) (done bool, err
 			return true, ctx.Err()
 		}
 		// Without the right to watch, or whatever else: asked again in a while.
-		return f.seen(last)
+		return f.seen(ctx, last)
 	}
 	defer watching.Stop()
 	clock := time.NewTicker(f.wait(tick))
@@ -150,7 +185,7 @@ func (f *Follower) watch(ctx context.Context, last *api.Restore) (done bool, err
 			}
 			last = changed
 		}
-		if done, err := f.seen(last); done || err != nil {
+		if done, err := f.seen(ctx, last); done || err != nil {
 			return true, err
 		}
 	}

@@ -79,7 +79,7 @@ func TestFollow(t *testing.T) {
 			return w, nil
 		}}},
 	} {
-		plain := store(nil, restoreR())
+		plain := store(nil, restoreR(), lease(usualHome, 0))
 		behind := interceptor.NewClient(plain, c.funcs)
 		var seen []api.RestorePhase
 		var notes []string

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -17,6 +18,11 @@ func List(ctx context.Context, c client.Reader, namespace string) (*api.RestoreL
 	list := &api.RestoreList{}
 	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, Explain(err, "list", restores, namespace, "")
+	}
+	if len(list.Items) == 0 {
+		if gone := within(ctx, c, namespace, errNone); !errors.Is(gone, errNone) {
+			return nil, gone
+		}
 	}
 	slices.SortStableFunc(list.Items, func(a, b api.Restore) int {
 		if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
@@ -34,10 +40,12 @@ func List(ctx context.Context, c client.Reader, namespace string) (*api.RestoreL
 func Get(ctx context.Context, c client.Reader, namespace, name string) (*api.Restore, error) {
 	restore := &api.Restore{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, restore); err != nil {
-		return nil, Explain(err, "get", restores, namespace, name)
+		return nil, within(ctx, c, namespace, Explain(err, "get", restores, namespace, name))
 	}
 	return restore, nil
 }
+
+var errNone = errors.New("there are none")
 
 // WriteList writes them as a table, with their namespaces where they are of
 // several, and with more columns where wide.
@@ -52,8 +60,9 @@ func WriteList(w io.Writer, list []api.Restore, namespaces, wide bool, now time.
 	rows := [][]string{head}
 	for i := range list {
 		r := &list[i]
+		progress := progressIn(r)
 		row := []string{r.Name, backupOf(r), orNone(string(r.Spec.Mode)), orNone(phaseOf(r)),
-			orNone(r.Status.Progress.Pods), orNone(r.Status.Progress.Data), age(&r.CreationTimestamp, now)}
+			orNone(progress.Pods), orNone(progress.Data), age(&r.CreationTimestamp, now)}
 		if namespaces {
 			row = append([]string{r.Namespace}, row...)
 		}

@@ -18,7 +18,8 @@ import (
 const removal = 10 * time.Second
 
 // Plan has a Restore planned and not done, and gives it as it was planned. Its
-// object is gone afterwards, whatever happens. Waits tells why it is not planned
+// object is gone afterwards, whatever happens; with an error the last state that was
+// seen is given, if any. Waits tells why it is not planned
 // yet, each time that changes.
 func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits func(string)) (planned *api.Restore, err error) {
 	dry := restore.DeepCopy()
@@ -38,8 +39,8 @@ func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits f
 	}
 	told := ""
 	follower := Follower{Client: c, Namespace: dry.Namespace, Name: dry.Name, Note: waits, Seen: func(r *api.Restore) bool {
+		planned = r
 		if r.Status.Phase.Final() {
-			planned = r
 			return true
 		}
 		if r.Status.Message != told {
@@ -48,7 +49,8 @@ func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits f
 		}
 		return false
 	}}
-	return planned, follower.Follow(ctx)
+	err = follower.Follow(ctx)
+	return planned, err
 }
 
 // dryName is the name of the object that a plan is made with.

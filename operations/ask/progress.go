@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
@@ -124,7 +123,7 @@ func amount(pod *api.PodRestore, percent int) string {
 		}
 		return size(pod.Bytes)
 	}
-	if pod.Phase != api.PodRestoring { // done, or not begun
+	if !midway(pod) { // done, or not begun
 		return size(pod.BytesTotal)
 	}
 	return fmt.Sprintf("%d%% (%s of %s)", percent, size(pod.Bytes), size(pod.BytesTotal))
@@ -132,7 +131,23 @@ func amount(pod *api.PodRestore, percent int) string {
 
 // rank has the pods that something happens to first, where not all have room.
 func rank(phase api.PodPhase) int {
-	return slices.Index([]api.PodPhase{api.PodRestoring, api.PodJoining, api.PodStopping, api.PodWaiting, api.PodPlanned, api.PodRestored}, phase)
+	order := []api.PodPhase{api.PodRestoring, api.PodJoining, api.PodStopping, api.PodWaiting, api.PodPlanned, api.PodRestored}
+	if at := slices.Index(order, phase); at >= 0 {
+		return at
+	}
+	return len(order) // what ended otherwise, or a newer controller's
+}
+
+// midway tells whether what a pod's figures say is a part of the whole: while it
+// restores, and where it ended in the middle.
+func midway(pod *api.PodRestore) bool {
+	switch pod.Phase {
+	case api.PodRestoring:
+		return true
+	case api.PodPlanned, api.PodStopping, api.PodWaiting, api.PodJoining, api.PodRestored:
+		return false
+	}
+	return pod.Started != nil
 }
 
 // Lines are a terminal's: the Restore, and a bar for each pod, none wider than the
@@ -145,8 +160,10 @@ func Lines(r *api.Restore, columns, rows int, now time.Time) []string {
 		rows = 24
 	}
 	lines := []string{headline(r, now)}
-	if r.Status.Message != "" {
-		lines = append(lines, clean(r.Status.Message))
+	if message := clean(r.Status.Message); message != "" && r.Status.Phase.Final() {
+		lines = append(lines, wrap(message, columns-1, max(rows/4, 1))...) // it is the last that is seen
+	} else if message != "" {
+		lines = append(lines, message)
 	}
 	shown := slices.Clone(r.Status.Pods)
 	slices.SortStableFunc(shown, func(a, b api.PodRestore) int { return Compare(a.Name, b.Name) })
@@ -164,9 +181,9 @@ func Lines(r *api.Restore, columns, rows int, now time.Time) []string {
 	for i := range shown {
 		name = max(name, len(shown[i].Name))
 	}
-	name = min(name, max(columns/3, 12))
+	name, width := widths(name, columns)
 	for i := range shown {
-		lines = append(lines, bar(&shown[i], name, columns, now))
+		lines = append(lines, bar(&shown[i], name, width, columns, now))
 	}
 	if left != "" {
 		lines = append(lines, left)
@@ -183,7 +200,7 @@ func headline(r *api.Restore, now time.Time) string {
 		phase = "not seen by a controller yet"
 	}
 	line := fmt.Sprintf("Restore %s: %s", r.Name, phase)
-	if of := r.Status.Progress; of.Pods != "" {
+	if of := progressIn(r); of.Pods != "" {
 		line += ", pods " + of.Pods
 		if of.Data != "" {
 			line += ", data " + of.Data
@@ -207,49 +224,4 @@ func counted(list []api.PodRestore) string {
 	}
 	slices.Sort(parts)
 	return fmt.Sprintf("%d more: %s", len(list), strings.Join(parts, ", "))
-}
-
-// bar is a pod's line:
-//
-//	cassandra-0  restoring  [========>            ]  43% (1.1 GiB of 2.6 GiB)  2m10s
-func bar(pod *api.PodRestore, name, columns int, now time.Time) string {
-	percent := percentOf(pod)
-	line := fmt.Sprintf("%-*s  %-9s", name, cut(pod.Name, name), strings.ToLower(string(pod.Phase)))
-	end := "  " + amount(pod, percent)
-	if t := took(pod.Started, pod.Finished, now); t != "" {
-		end += "  " + t
-	}
-	if pod.Failures > 0 {
-		end += "  failed " + times(pod.Failures)
-	}
-	const least, most, beside = 10, 40, 40 // beside it there is room for the amount and the time
-	if width := min(columns-1-len(line)-4-beside, most); width >= least {
-		line += "  " + gauge(percent, width)
-	}
-	line += strings.TrimRight(end, " ")
-	if pod.Message != "" {
-		line += "  " + clean(pod.Message)
-	}
-	return line
-}
-
-func gauge(percent, width int) string {
-	full := percent * width / 100
-	inner := strings.Repeat("=", full)
-	if percent > 0 && full < width {
-		inner += ">"
-	}
-	return fmt.Sprintf("[%-*s]", width, inner)
-}
-
-// cut shortens a line to so many columns. What is shown here has one a rune, but
-// for names of backups that their makers wrote otherwise.
-func cut(line string, columns int) string {
-	if columns <= 0 {
-		return ""
-	}
-	if utf8.RuneCountInString(line) <= columns {
-		return line
-	}
-	return string([]rune(line)[:columns-1]) + "…"
 }

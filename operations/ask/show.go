@@ -14,13 +14,21 @@ import (
 )
 
 // Show writes one Restore in full: what was asked for, how far it is, and what to
-// do next.
-func Show(w io.Writer, r *api.Restore, now time.Time) error {
+// do next. The other Restores of the namespace, where they can be read, tell what is
+// still kept from before.
+func Show(w io.Writer, r *api.Restore, others []api.Restore, now time.Time) error {
+	replaced := Replaced(r, others)
 	if err := table(w, facts(r, now)); err != nil {
 		return err
 	}
+	volumes := Volumes(r)
+	if len(volumes) > 0 {
+		if _, err := fmt.Fprintf(w, "\nVolumes, as the cancellation left them:\n  %s\n", strings.Join(volumes, "\n  ")); err != nil {
+			return fmt.Errorf("writing of the volumes: %w", err)
+		}
+	}
 	if len(r.Status.Pods) > 0 {
-		if err := section(w, "Pods:", podRows(r, now)); err != nil {
+		if err := section(w, "Pods:", podRows(r, replaced, len(volumes) == 0, now)); err != nil {
 			return err
 		}
 	}
@@ -33,7 +41,7 @@ func Show(w io.Writer, r *api.Restore, now time.Time) error {
 			return err
 		}
 	}
-	next := Next(r, now)
+	next := Next(r, replaced, now)
 	if len(next) == 0 {
 		return nil
 	}
@@ -73,7 +81,7 @@ func facts(r *api.Restore, now time.Time) [][]string {
 	}
 	add("Phase", phase)
 	add("Message", clean(s.Message))
-	add("Progress", strings.TrimSpace(progressOf(s)))
+	add("Progress", progressOf(r))
 	add("What", what(r))
 	at("Backup made", s.BackupFinished)
 	add("Mode", string(r.Spec.Mode))
@@ -102,13 +110,25 @@ func facts(r *api.Restore, now time.Time) [][]string {
 	return rows
 }
 
-func progressOf(s *api.RestoreStatus) string {
-	if s.Progress.Pods == "" {
+// progressIn is how far it is; nothing for what ended before a pod was touched.
+func progressIn(r *api.Restore) api.RestoreProgress {
+	if untouched(r) {
+		return api.RestoreProgress{}
+	}
+	return r.Status.Progress
+}
+
+func progressOf(r *api.Restore) string {
+	p := progressIn(r)
+	switch {
+	case p.Pods == "" && r.Status.Phase == api.RestoreCancelled:
+		return "-"
+	case p.Pods == "":
 		return ""
 	}
-	text := s.Progress.Pods + " pods"
-	if s.Progress.Data != "" {
-		text += ", " + s.Progress.Data + " of the data"
+	text := p.Pods + " pods"
+	if p.Data != "" {
+		text += ", " + p.Data + " of the data"
 	}
 	return text
 }
@@ -147,18 +167,24 @@ func source(r *api.Restore) string {
 	return strings.Join(parts, ", ")
 }
 
-func podRows(r *api.Restore, now time.Time) [][]string {
+// podRows have the pods' messages unless these were shown already.
+func podRows(r *api.Restore, replaced map[string]string, messages bool, now time.Time) [][]string {
 	rows := [][]string{{"POD", "PHASE", "ACTION", "NODE", "DATA", "TOOK", "FAILED", "PREVIOUS", "MESSAGE"}}
 	for _, pod := range byName(r.Status.Pods) {
-		previous := none
+		previous, message := none, ""
+		if messages {
+			message = clean(pod.Message)
+		}
 		switch {
+		case pod.MayHavePrevious() && replaced[pod.Name] != "":
+			previous = "replaced"
 		case pod.Previous:
 			previous = "kept"
 		case r.Status.Phase.Final() && pod.MayHavePrevious():
 			previous = "perhaps" // the volume knows
 		}
 		rows = append(rows, []string{pod.Name, orNone(string(pod.Phase)), orNone(string(pod.Action)), orNone(pod.Node), orNone(amount(&pod, percentOf(&pod))),
-			orNone(took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, clean(pod.Message)})
+			orNone(took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, message})
 	}
 	return trimmed(rows)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,29 @@ func cancelledRestore() *api.Restore {
 		r.Name, r.Spec.Cancel = "cassandra-20261130-110000", true
 		r.Status.Phase, r.Status.Message, r.Status.Finished, r.Status.Pending = api.RestoreCancelled, "cancelled", at(-time.Minute), nil
 		r.Status.Pods = r.Status.Pods[1:4]
+		for i, text := range []string{"the volume is untouched", "the volume is untouched; what was downloaded is discarded", "DANGER: the data on the volume may be half replaced,\nand the database now starts with them"} {
+			r.Status.Pods[i].Message = text
+		}
 	})
+}
+
+// cancelledEarly was given up before a pod was touched; its figures are those that an
+// older controller writes of no pods at all.
+func cancelledEarly() *api.Restore {
+	return changed(func(r *api.Restore) {
+		r.Name, r.Spec.Cancel = "cassandra-20261130-113000", true
+		s := &r.Status
+		s.Phase, s.Message, s.Finished, s.Pending, s.Pods = api.RestoreCancelled, "cancelled before a pod was touched", at(-time.Minute), nil, nil
+		s.Progress = api.RestoreProgress{Pods: "0/0", Data: "100%"}
+		s.Conditions = s.Conditions[:1]
+	})
+}
+
+// later restored the pods of completedRestore again, all but one.
+func later() []api.Restore {
+	r := completedRestore()
+	r.Name, r.CreationTimestamp = "again", *at(-20 * time.Hour)
+	return []api.Restore{*r}
 }
 
 func fresh() *api.Restore {
@@ -77,7 +100,7 @@ func planned() *api.Restore {
 
 // TestGolden compares what people see with what it was.
 func TestGolden(t *testing.T) {
-	all := []api.Restore{*running(), *completedRestore(), *failedRestore(), *fresh()}
+	all := []api.Restore{*running(), *completedRestore(), *failedRestore(), *cancelledEarly(), *fresh()}
 	refused := changed(func(r *api.Restore) {
 		r.Status = api.RestoreStatus{Phase: api.RestoreFailed, Message: "there is no backup nightli; the newest are nightly-2, nightly-1"}
 	})
@@ -97,9 +120,18 @@ func TestGolden(t *testing.T) {
 		},
 	}
 	for name, r := range map[string]*api.Restore{"running": running(), "completed": completedRestore(), "failed": failedRestore(), "cancelled": cancelledRestore(), "suspended": fresh(), "unseen": unseen(), "planned": planned(), "refused": refused} {
-		files["show-"+name+".txt"] = func(b *bytes.Buffer) error { return Show(b, r, noon) }
+		files["show-"+name+".txt"] = func(b *bytes.Buffer) error { return Show(b, r, nil, noon) }
 	}
-	for name, screen := range map[string][2]int{"wide": {140, 40}, "80": {80, 24}, "narrow": {40, 24}, "low": {100, 5}, "unknown": {0, 0}} {
+	files["show-cancelled-early.txt"] = func(b *bytes.Buffer) error { return Show(b, cancelledEarly(), nil, noon) }
+	files["show-replaced.txt"] = func(b *bytes.Buffer) error { return Show(b, completedRestore(), later(), noon) }
+	files["progress-final-70.txt"] = func(b *bytes.Buffer) error {
+		r := cancelledRestore()
+		r.Status.Pods[0].Phase, r.Status.Pods[1].Phase = api.PodCancelled, api.PodCancelled
+		r.Status.Message = "cancelled with 0/3 pods restored; status.pods says in what state the volume of each is"
+		_, err := fmt.Fprintln(b, strings.Join(Lines(r, 70, 24, noon), "\n"))
+		return err
+	}
+	for name, screen := range map[string][2]int{"wide": {140, 40}, "80": {80, 24}, "70": {70, 24}, "60": {60, 24}, "narrow": {40, 24}, "low": {100, 5}, "unknown": {0, 0}} {
 		files["progress-"+name+".txt"] = func(b *bytes.Buffer) error {
 			_, err := fmt.Fprintln(b, strings.Join(Lines(running(), screen[0], screen[1], noon), "\n"))
 			return err
@@ -162,7 +194,7 @@ func TestUndoIsOffered(t *testing.T) {
 		r := running()
 		r.Status.Phase = c.phase
 		c.change(r)
-		if next := strings.Join(Next(r, noon), "\n"); strings.Contains(next, "restore undo") != c.want {
+		if next := strings.Join(Next(r, nil, noon), "\n"); strings.Contains(next, "restore undo") != c.want {
 			t.Errorf("%s: %s", what, next)
 		}
 	}
@@ -209,6 +241,26 @@ func TestLinesFit(t *testing.T) {
 			for _, line := range lines {
 				if n := utf8.RuneCountInString(line); n >= columns {
 					t.Fatalf("a line of %d on %d columns: %q", n, columns, line)
+				}
+			}
+		}
+	}
+}
+
+// Down to sixty columns every pod has a bar of ten cells at least, and how far it is
+// beside it, however long its name.
+func TestBarsStay(t *testing.T) {
+	cells := regexp.MustCompile(`\[([=> ]+)\]`)
+	for columns := 60; columns < 200; columns++ {
+		for _, name := range []string{"c-0", "cassandra-10", "a-workload-with-quite-a-long-name-rack1-10"} {
+			r := running()
+			for i := range r.Status.Pods {
+				r.Status.Pods[i].Name = name
+			}
+			for _, line := range Lines(r, columns, 24, noon)[2:] {
+				bar := cells.FindStringSubmatch(line)
+				if len(bar) == 0 || len(bar[1]) < 10 || !strings.Contains(line, name[len(name)-2:]) || strings.Contains(line, "restoring") && !strings.Contains(line, "%") {
+					t.Fatalf("%d columns: %q", columns, line)
 				}
 			}
 		}

@@ -121,7 +121,7 @@ func named(ctx context.Context, c client.Reader, namespace, name string) ([]core
 	var pod corev1.Pod
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no pod %s in namespace %s%s", name, namespace, instead(ctx, c, namespace))
+		return nil, within(ctx, c, namespace, fmt.Errorf("there is no pod %s in namespace %s%s", name, namespace, instead(ctx, c, namespace)))
 	}
 	if err != nil {
 		return nil, Explain(err, "get", pods, namespace, name)
@@ -166,7 +166,7 @@ func selected(ctx context.Context, c client.Reader, namespace string, selector l
 		return nil, Explain(err, "list", pods, namespace, "")
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("no pod of namespace %s has the labels %s%s", namespace, selector, instead(ctx, c, namespace))
+		return nil, within(ctx, c, namespace, fmt.Errorf("no pod of namespace %s has the labels %s%s", namespace, selector, instead(ctx, c, namespace)))
 	}
 	sort(list.Items)
 	return list.Items, nil
@@ -177,7 +177,8 @@ func selected(ctx context.Context, c client.Reader, namespace string, selector l
 func ofStatefulSet(ctx context.Context, c client.Reader, namespace, name string) ([]corev1.Pod, error) {
 	var set appsv1.StatefulSet
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &set); err != nil {
-		return nil, Explain(err, "get", statefulSets, namespace, name)
+		err = Explain(err, "get", statefulSets, namespace, name)
+		return nil, within(ctx, c, namespace, err)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {

@@ -32,7 +32,7 @@ var Items = []Item{
 	{ID: "refused-pods", Title: "StatefulSets whose pods are refused", Group: GroupPods, Look: lookRefused, Installed: true},
 	{ID: "held-back", Title: "workloads that are held back", Group: GroupPods, Look: lookHeldBack, Installed: true},
 	{ID: "containers", Title: "containers of ours in trouble", Group: GroupPods, Look: lookContainers, Installed: true},
-	{ID: "restores", Title: "Restores that are stuck", Group: GroupPods, Look: lookRestores, Installed: true},
+	{ID: "restores", Title: "Restores that are stuck", Group: GroupPods, Look: lookRestores},
 	{ID: "pod-security", Title: "Pod Security conflicts", Group: GroupPods, Look: lookSecurity, Installed: true},
 }
 

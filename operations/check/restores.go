@@ -27,6 +27,15 @@ const (
 )
 
 func lookRestores(ctx context.Context, c *Cluster) []Finding {
+	if c.installation(ctx).Mode() == Preflight {
+		// What is left of an installation that is gone still has to be looked at.
+		switch served, err := c.serves(ctx, api.GroupVersion.String(), restoreResource.Resource); {
+		case err != nil:
+			return skipped(err)
+		case !served:
+			return []Finding{early(c.Named)}
+		}
+	}
 	all, err := c.namespaces(ctx)
 	if err != nil && (c.Namespace == "" || !forbidden(err)) {
 		return skipped(err)
@@ -36,23 +45,31 @@ func lookRestores(ctx context.Context, c *Cluster) []Finding {
 		labels[all[i].Name] = all[i].Labels[api.LabelInject]
 	}
 	var findings []Finding
-	count := 0
+	var restores []api.Restore
+	orphans := c.uncontrolled(ctx)
 	err = c.restores(ctx, func(restore *api.Restore) {
-		count++
+		kept := *restore
+		kept.ManagedFields = nil
+		restores = append(restores, kept)
+		if orphans {
+			findings = append(findings, judgeOrphan(restore)...)
+			return
+		}
 		findings = append(findings, judgeRestore(restore, c.Now())...)
 		if label, known := labels[restore.Namespace]; known && label != api.InjectEnabled {
 			findings = append(findings, judgeUnlabelledRestore(restore)...)
 		}
 	})
+	findings = append(findings, judgeHalfReplaced(restores)...)
 	switch {
 	case apierrors.IsNotFound(err): // no such resource, which the item restore-crd says
 		return []Finding{finding(Info, "", "nothing to look at: there is no %s", crdRestores)}
 	case err != nil:
 		return append(findings, skipped(err)...)
-	case len(findings) == 0 && count == 0:
+	case len(findings) == 0 && len(restores) == 0:
 		return []Finding{finding(OK, "", "no Restore")}
 	case len(findings) == 0:
-		return []Finding{finding(OK, "", "%s, and none that is stuck", counted(count, "Restore", ""))}
+		return []Finding{finding(OK, "", "%s, and none that is stuck", counted(len(restores), "Restore", ""))}
 	}
 	return findings
 }
@@ -122,7 +139,13 @@ func judgeRestore(r *api.Restore, now time.Time) []Finding {
 	case r.Spec.Suspend:
 		return []Finding{finding(Info, subject, "is suspended, and has stopped no pod").With("%s", command("resume"))}
 	case s.Phase == api.RestoreWaiting:
-		return []Finding{finding(Warn, subject, "waits%s: %s", stopped, s.Message).With("settle what it waits for, or give up: %s", giveUp)}
+		message := s.Message
+		if cause := unchecked(r, now); !strings.Contains(message, cause) {
+			message = strings.TrimPrefix(message+"; "+cause, "; ")
+		}
+		return []Finding{finding(Warn, subject, "waits%s: %s", stopped, message).With("settle what it waits for, or give up: %s", giveUp)}
+	case s.Phase == api.RestoreChecking && unchecked(r, now) != "":
+		return []Finding{finding(Warn, subject, "waits%s: %s", stopped, unchecked(r, now)).With("settle what it waits for, or give up: %s", giveUp)}
 	case s.Phase == api.RestoreStopping && since(api.ConditionStopping) > stoppedWithin:
 		return []Finding{finding(Warn, subject, "its pods have not gone down after %s%s: %s", since(api.ConditionStopping).Round(time.Minute), stopped, s.Message).
 			With("kubectl -n %s get pods: see what holds them (a node that is gone, a finalizer); nothing is ever deleted by force", r.Namespace)}
@@ -131,6 +154,22 @@ func judgeRestore(r *api.Restore, now time.Time) []Finding {
 		return failing
 	}
 	return judgeStalled(r, now, stopped, controller+"; what is waited for: "+command("show")+"; or give up: "+giveUp)
+}
+
+// reasonStorage is operations/restore.ReasonStorage.
+const reasonStorage = "StorageUnreachable"
+
+// unchecked is why a Restore does not get through its prechecks; empty where nothing
+// speaks against it or the answer is still to come. The condition stays while it is
+// tried again, also where another lookup has just begun (Checking).
+func unchecked(r *api.Restore, now time.Time) string {
+	for i := range r.Status.Conditions {
+		c := &r.Status.Conditions[i]
+		if c.Type == api.ConditionPrechecked && c.Status == metav1.ConditionFalse && (c.Reason == reasonStorage || now.Sub(c.LastTransitionTime.Time) > takenUpWithin) {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // judgeStalled finds one that was taken up and does not go on, although nothing has

@@ -100,6 +100,22 @@ func TestRestores(t *testing.T) {
 			r.ManagedFields = written(at(-time.Second))
 		}, nil},
 		{"waits", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreWaiting, "a backup runs on db-0" }, []string{"warn ns/r: waits: a backup runs on db-0"}},
+		{"waits for the storage", func(r *api.Restore) {
+			r.Status.Phase, r.Status.Message = api.RestoreWaiting, "the storage of the backups does not answer: refused"
+			r.Status.Conditions = notChecked("StorageUnreachable", r.Status.Message, at(-time.Second))
+		}, []string{"warn ns/r: waits: the storage of the backups does not answer: refused"}},
+		{"waits for the storage, and looks again", func(r *api.Restore) {
+			r.Status.Phase, r.Status.Started = api.RestoreChecking, at(-2*time.Minute)
+			r.Status.Conditions = notChecked("StorageUnreachable", "the storage of the backups does not answer: refused", at(-time.Second))
+		}, []string{"warn ns/r: waits: the storage of the backups does not answer: refused"}},
+		{"a pod is made to look, again and again", func(r *api.Restore) {
+			r.Status.Phase, r.Status.Started = api.RestoreChecking, at(-3*time.Minute)
+			r.Status.Conditions = notChecked("LookingUp", "no sidecar answers, so a pod is to look", at(-2*time.Minute))
+		}, []string{"warn ns/r: waits: no sidecar answers, so a pod is to look"}},
+		{"a pod is made to look", func(r *api.Restore) {
+			r.Status.Phase, r.Status.Started = api.RestoreChecking, at(-time.Minute)
+			r.Status.Conditions = notChecked("LookingUp", "no sidecar answers, so a pod is to look", at(-30*time.Second))
+		}, nil},
 		{"suspended", func(r *api.Restore) { r.Status.Phase, r.Spec.Suspend = api.RestoreWaiting, true }, []string{"info ns/r: suspended, and has stopped no pod"}},
 		{"suspended in the middle", func(r *api.Restore) {
 			r.Status.Phase, r.Spec.Suspend, r.Status.Pending = api.RestoreRestoring, true, pending
@@ -142,13 +158,24 @@ func TestRestores(t *testing.T) {
 		if want == nil {
 			want = []string{"ok : 1 Restore, and none that is stuck"}
 		}
-		expect(t, c.what, look(t, "restores", labelledNamespace("ns"), restore), want...)
+		expect(t, c.what, look(t, "restores", controller(), labelledNamespace("ns"), restore), want...)
 		held := len(restore.Status.Pending) > 0
-		if got := look(t, "restores", plain("ns"), restore); held != strings.Contains(got[len(got)-1].Message, "nothing keeps db-0, db-1 from starting") {
+		if got := look(t, "restores", controller(), plain("ns"), restore); held != strings.Contains(got[len(got)-1].Message, "nothing keeps db-0, db-1 from starting") {
 			t.Errorf("%s, without the label: %+v", c.what, got)
 		}
 	}
-	expect(t, "none", look(t, "restores", labelledNamespace("ns")), "ok : no Restore")
+	expect(t, "none", look(t, "restores", controller(), labelledNamespace("ns")), "ok : no Restore")
+}
+
+// controller is an installation's that goes on with Restores.
+func controller() *appsv1.Deployment {
+	d := deployment(partController, 1, 1)
+	d.Labels["app.kubernetes.io/name"] = "stategraft"
+	return &d
+}
+
+func notChecked(reason, message string, since *metav1.Time) []metav1.Condition {
+	return []metav1.Condition{{Type: api.ConditionPrechecked, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: *since}}
 }
 
 // written is what the API server notes of the last write of the status.
@@ -158,7 +185,7 @@ func written(when *metav1.Time) []metav1.ManagedFieldsEntry {
 
 // Without the CustomResourceDefinition there are no Restores to look at.
 func TestRestoresNotServed(t *testing.T) {
-	c, _ := stand(labelledNamespace("ns"))
+	c, _ := stand(labelledNamespace("ns"), controller())
 	c.Dynamic.(*fakedynamic.FakeDynamicClient).PrependReactor("list", "restores", func(core.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "")
 	})

@@ -114,8 +114,12 @@ func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 	}
 }
 
-// isInjected looks for the containers, as a label may have been copied.
+// isInjected looks for the containers, as a label may have been copied. The pods that
+// the controller makes to look into the storage have them too, and are no database's.
 func isInjected(pod *corev1.Pod) bool {
+	if pod.Labels[api.LabelLookup] != "" && pod.Labels[api.LabelInjected] == "" {
+		return false
+	}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == patches.ContainerAgent {

@@ -135,6 +135,6 @@ func problems(pod *corev1.Pod) (all []string) {
 		}
 	}
 	medusa := s.Containers[1]
-	bad(medusa.Env[len(medusa.Env)-1] != corev1.EnvVar{Name: envDatabaseFirst, Value: "0s"}, "waits for a database")
+	bad(medusa.Env[len(medusa.Env)-1] != corev1.EnvVar{Name: envDatabaseFirst, Value: "1h"} || limit >= 3600, "starts Medusa's service")
 	return all
 }

@@ -29,7 +29,7 @@ import (
 const NamePrefix = "stategraft-lookup-"
 
 // LabelLookup stands on these pods, and has the name's hash.
-const LabelLookup = api.Group + "/lookup"
+const LabelLookup = api.LabelLookup
 
 // ErrStarting says that the pod cannot be asked yet; the text around it says why.
 var ErrStarting = errors.New("the pod that looks into the storage is starting")

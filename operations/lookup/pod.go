@@ -88,7 +88,7 @@ func container(like *corev1.Container) corev1.Container {
 		}
 	}
 	if c.Name == patches.ContainerMedusa {
-		c.Env = append(c.Env, corev1.EnvVar{Name: envDatabaseFirst, Value: "0s"})
+		c.Env = append(c.Env, corev1.EnvVar{Name: envDatabaseFirst, Value: neverFirst})
 	}
 	user, group, readOnly := new(int64(userOfMedusa)), new(int64(userOfMedusa)), new(true)
 	if had := like.SecurityContext; had != nil {
@@ -111,8 +111,13 @@ func container(like *corev1.Container) corev1.Container {
 }
 
 // envDatabaseFirst is how long Medusa leaves the processor to a database that starts
-// (cmd/stategraft-agent): there is none.
+// (cmd/stategraft-agent).
 const envDatabaseFirst = "STATEGRAFT_DATABASE_FIRST"
+
+// neverFirst is longer than the pod lives: Medusa's own service is not asked, and would
+// fail again and again, as the pod's address has no name. What looks into the storage
+// does not wait for it.
+const neverFirst = "1h"
 
 // volumesOf are a pod's volumes without what is on disks or nodes. Those with a token
 // of the pod's account are left out: the account is not the pod's here, and somebody

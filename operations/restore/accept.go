@@ -205,6 +205,9 @@ func busy(f Facts, pods []*corev1.Pod) *Problem {
 }
 
 func hint(other *api.Restore) string {
+	if other.Spec.Cancel || other.DeletionTimestamp != nil {
+		return "; it is being cancelled"
+	}
 	if other.Spec.Suspend {
 		return "; it is suspended: resume, cancel or delete it"
 	}

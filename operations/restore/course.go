@@ -27,6 +27,9 @@ type world struct {
 	progress map[string]node.Progress // of the containers that answered
 	kept     map[string]bool          // of these, whose volumes keep the data from before this restore
 	probe    probe
+	// askAgain says that a Restore is cancelled, and containers that do not tell how far
+	// they are may yet.
+	askAgain bool
 	// unlabelled says that the namespace has lost its label: nothing is added to pods
 	// that come back, and they may not be deleted by us.
 	unlabelled bool

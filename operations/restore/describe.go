@@ -37,7 +37,7 @@ func describe(f Facts, pods []*corev1.Pod, plan []api.PodRestore) (lines []strin
 		}
 	}
 	n := len(plan) - len(empty)
-	line := fmt.Sprintf("%s %s backup %s, finished %s: %s", counted(n, "pod"), verb(n, "gets", "get"), b.Name, timeText(finished, f.Now), sizeText(bytes))
+	line := fmt.Sprintf("%s %s backup %s, finished %s: %s", counted(n, "pod"), verb(n, "gets", "get"), b.Name, timeText(finished), sizeText(bytes))
 	if len(from) > 0 {
 		line += ", " + someOf(from)
 	}

@@ -168,6 +168,7 @@ func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, er
 	}
 	cancelling := stageOf(restore) == stageCancel
 	c := newCourse(restore, w, r.clock())
+	w.askAgain = cancelling && r.throttle.askAgain(restore.UID, r.clock())
 	r.askContainers(ctx, c, cancelling)
 	if len(c.names(bare)) > 0 {
 		labelled, err := r.cluster.labelled(ctx, restore.Namespace)
@@ -201,6 +202,14 @@ func (r *reconciler) askContainers(ctx context.Context, c *course, always bool) 
 		case s.sight == restoring && s.failure == "" || s.sight == restoring && restoreStatus(s.pod).State.Running != nil:
 			if always || r.throttle.due(c.r.UID, r.clock()) {
 				asked = append(asked, s.pod)
+			}
+		}
+	}
+	if always { // those that are being ended, too: what they have begun meanwhile
+		for name, pod := range c.w.pods {
+			at := c.r.Status.Pod(name)
+			if at != nil && at.Phase == api.PodCancelled && c.r.Status.ID != "" && restoreID(pod) == c.r.Status.ID && runsNow(pod) {
+				asked = append(asked, pod)
 			}
 		}
 	}

@@ -105,13 +105,16 @@ func (c *course) observeEnd(at *api.PodRestore, s seen) {
 	}
 	at.BytesTotal = max(at.BytesTotal, at.Bytes)
 	at.Bytes = at.BytesTotal
-	stamp(&at.Started, s.done.Started)
+	if at.Started == nil || s.done.Started.Before(at.Started.Time) { // the first start, where the pod was deleted in the midst of it
+		stamp(&at.Started, s.done.Started)
+	}
 	stamp(&at.Finished, s.done.Finished)
 	at.Message = workload.Clip(line(s.text), failureLimit)
 	if c.joins(at) && !(s.ready && s.pod.DeletionTimestamp == nil) {
 		at.Phase = api.PodJoining
 	}
 	if first {
+		c.replaced = append(c.replaced, at.Name)
 		c.say = append(c.say, saying{pod: s.pod, kind: corev1.EventTypeNormal, reason: eventRestored,
 			message: fmt.Sprintf("pod %s is restored (%s)", at.Name, c.what(at))})
 	}
@@ -144,6 +147,10 @@ func (s *step) count() {
 			done++
 		}
 		bytes, total = bytes+min(at.Bytes, at.BytesTotal), total+at.BytesTotal
+	}
+	if len(s.status.Pods) == 0 {
+		s.status.Progress = api.RestoreProgress{}
+		return
 	}
 	s.status.Progress.Pods = fmt.Sprintf("%d/%d", done, len(s.status.Pods))
 	switch {

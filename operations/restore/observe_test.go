@@ -116,6 +116,8 @@ func TestVolumeStates(t *testing.T) {
 		{"it downloads again", coursePod("a", restores("r/1", runs, 1, ends(1, "no"))), node.Downloading, lifted(time.Second), "DANGER", true},
 		{"it replaces", running, node.Replacing, lifted(time.Second), "DANGER", true},
 		{"it does not answer", running, "", lifted(time.Second), "DANGER", true},
+		{"deleted in the midst of it", coursePod("a", restores("r/1", runs, 0, nil), goes), "", lifted(time.Second), "DANGER", true},
+		{"deleted before it began", coursePod("a", with("r/1"), withGate, goes), "", func(*api.Restore) {}, "untouched", false},
 		{"its outcome is lost", coursePod("a", ended(0, "")), "", lifted(time.Second), "its outcome is not known", true},
 	} {
 		r := begun(c.change, func(r *api.Restore) { r.Spec.Cancel = true })
@@ -138,6 +140,9 @@ func TestVolumeStates(t *testing.T) {
 		}
 		if i == len(s.say) || (s.say[i].kind == corev1.EventTypeWarning) != c.danger {
 			t.Errorf("%s: told is %+v", c.name, s.say)
+		}
+		if at.Phase != api.PodCancelled || (at.Started == nil) != (at.Finished == nil) {
+			t.Errorf("%s: the pod is %+v", c.name, at)
 		}
 	}
 }

@@ -235,7 +235,7 @@ func planUndo(f Facts) (plan []api.PodRestore, lines []string, p *Problem) {
 	if bytes > 0 {
 		line += ", " + sizeText(bytes)
 	}
-	return plan, []string{line, "What was written since " + timeText(since, f.Now) + " is lost"}, nil
+	return plan, []string{line, "What was written since " + timeText(since) + " is lost"}, nil
 }
 
 func verb(n int, one, many string) string {

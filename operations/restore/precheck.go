@@ -2,8 +2,6 @@ package restore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,7 +9,6 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/operations/lookup"
 )
 
 // planner is the pure side: what may be restored, and how. Tests have their own.
@@ -33,6 +30,7 @@ func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdi
 		return nil, err
 	}
 	f.Reports, f.Silent = r.reports(ctx, f.Pods, reportLimit)
+	r.forgetRemoved(ctx, &f)
 	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports)}
 	if restore.Spec.Mode == api.Remote {
 		maps.DeleteFunc(v.done, func(name string, _ node.Done) bool { return !joined(f.Pods, name) })
@@ -116,53 +114,6 @@ func withDone(r *api.Restore, planned []api.PodRestore, done map[string]node.Don
 // pods' own (agent/lookup.NoPrefix).
 const noPrefix = "."
 
-// triesOfStorage is how many pods are asked for the backups before the storage, and
-// not a pod, is held to be at fault.
-const triesOfStorage = 3
-
-// findBackup looks up which backup is meant and what is in it, by way of a pod that
-// answers, else of one that is started for it.
-func (r *reconciler) findBackup(ctx context.Context, f *Facts, v *verdict) error {
-	limited, cancel := context.WithTimeout(ctx, storageLimit)
-	defer cancel()
-	var why error
-	tries := 0
-	for _, pod := range r.lookers(limited, f) {
-		if tries == triesOfStorage {
-			break
-		}
-		tries++
-		if why = r.lookInto(limited, pod, f, v); why == nil {
-			return nil
-		}
-	}
-	if tries == triesOfStorage {
-		v.problem = &Problem{Reason: ReasonStorage, Wait: true, Message: "the storage of the backups does not answer: " + line(why.Error())}
-		return nil
-	}
-	if r.lookups == nil || len(f.Kin) == 0 {
-		v.problem = &Problem{Reason: ReasonLookingUp, Wait: true, Message: "no sidecar answers that could look into the storage" + cause(why)}
-		return nil
-	}
-	pod, err := r.lookups.Pod(ctx, like(f), f.Restore)
-	if err != nil {
-		v.looking = errors.Is(err, lookup.ErrStarting)
-		v.problem = &Problem{Reason: ReasonLookingUp, Wait: true, Message: "no sidecar answers, so a pod is to look into the storage: " + line(err.Error())}
-		return nil
-	}
-	if err := r.lookInto(limited, pod, f, v); err != nil {
-		v.problem = &Problem{Reason: ReasonStorage, Wait: true, Message: "the storage of the backups does not answer: " + line(err.Error())}
-	}
-	return nil
-}
-
-func cause(err error) string {
-	if err == nil {
-		return ""
-	}
-	return ": " + line(err.Error())
-}
-
 // lookers are the pods that answer: those to restore, or where they are silent some
 // of those beside them.
 func (r *reconciler) lookers(ctx context.Context, f *Facts) (pods []*corev1.Pod) {
@@ -211,23 +162,4 @@ func asBefore(f Facts, done map[string]node.Done) Facts {
 		}
 	}
 	return f
-}
-
-// lookInto asks one pod. An error is the storage's or the pod's.
-func (r *reconciler) lookInto(ctx context.Context, pod *corev1.Pod, f *Facts, v *verdict) error {
-	backups, err := r.nodes.Backups(ctx, pod, v.prefix)
-	if err != nil {
-		return fmt.Errorf("listing backups by way of pod %s: %w", pod.Name, err)
-	}
-	f.Backups = &backups
-	name, problem := r.planner.resolve(asBefore(*f, v.done))
-	if v.problem = problem; problem != nil {
-		return nil
-	}
-	backup, err := r.nodes.Backup(ctx, pod, v.prefix, name)
-	if err != nil {
-		return fmt.Errorf("looking into backup %s by way of pod %s: %w", name, pod.Name, err)
-	}
-	f.Backup = &backup
-	return nil
 }

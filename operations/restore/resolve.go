@@ -129,10 +129,23 @@ func nodesMissing(asked string, b node.Backups, found *node.Summary, need, lacks
 // noSuchBackup names those that there are, and what may have been meant.
 func noSuchBackup(asked string, b node.Backups) *Problem {
 	message := fmt.Sprintf("there is no backup %s below %s", workload.Short(asked), prefixText(b.Prefix))
-	if near := nearest(asked, b); near != "" {
+	if at, ok := onlyDate(asked); ok {
+		message += fmt.Sprintf("; for the newest at a point in time name the time, too: %s", at)
+	} else if near := nearest(asked, b); near != "" {
 		message += "; did you mean " + near + "?"
 	}
 	return &Problem{Reason: ReasonNoSuchBackup, Message: message + "; " + newest(b)}
+}
+
+// onlyDate is the point in time that is meant by one without its time of day, or
+// written as people do; what is not said of it is the beginning of the day, in UTC.
+func onlyDate(asked string) (string, bool) {
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00"} {
+		if at, err := time.Parse(layout, asked); err == nil {
+			return at.UTC().Format(time.RFC3339), true
+		}
+	}
+	return "", false
 }
 
 // newest names the newest few backups.
@@ -163,6 +176,9 @@ func nearest(asked string, b node.Backups) string {
 		if d := distance(want, clip(b.Backups[i].Name)); d < least {
 			found, least = b.Backups[i].Name, d
 		}
+	}
+	if d := distance(want, api.BackupLatest); d <= 2 && d <= least {
+		return api.BackupLatest
 	}
 	return workload.Short(found)
 }

@@ -8,8 +8,8 @@
 //	cancel.go, say.go                                    the next step, a function of the object and its pods; pure
 //	look.go                                              what a pod looks like; pure
 //	step.go, conditions.go                               what a step is made of
-//	reconcile.go, gather.go, precheck.go, cluster.go,
-//	run.go                                               reading, and doing the step
+//	reconcile.go, gather.go, precheck.go, storage.go,
+//	previous.go, cluster.go, run.go                      reading, and doing the step
 //	sweep.go                                             pods that wait for a Restore that is not there
 //	throttle.go, events.go, metrics.go, restore.go       the rest, Add
 //

@@ -61,7 +61,7 @@ func (c *course) tellPhase() {
 		c.status.Phase = api.RestoreRestoring
 		c.set(api.ConditionStopping, false, ReasonStopped, "no pod runs with the data that are replaced", c.r.Generation, c.now)
 		c.set(api.ConditionRestoring, true, ReasonRestoring, "pods come back and restore", c.r.Generation, c.now)
-		c.normal(eventRestoring, "all pods are stopped; "+few(c.status.Pending)+" restore as they come back")
+		c.normal(eventRestoring, restoringText(c.status.Pending))
 	}
 	var parts []string
 	add := func(text string, names []string) {
@@ -91,6 +91,13 @@ func (c *course) tellPhase() {
 		}
 	}
 	c.status.ObservedGeneration = c.r.Generation
+}
+
+func restoringText(pending []string) string {
+	if len(pending) == 1 {
+		return "no pod runs with the data that are replaced; " + pending[0] + " restores when it comes back"
+	}
+	return "no pod runs with the data that are replaced; " + few(pending) + " restore as they come back"
 }
 
 const hintUnseen = "The API server still admits pods without their restore, so none is stopped or let start: is the policy " + policyName +

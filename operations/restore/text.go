@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -41,16 +39,13 @@ func sizeText(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// timeText writes when something was, and how long ago that is.
-func timeText(at, now time.Time) string {
+// timeText writes when something was. How long ago that is would be wrong as soon as
+// it is written down.
+func timeText(at time.Time) string {
 	if at.IsZero() {
 		return "at a time that is not known"
 	}
-	text := at.UTC().Format(time.RFC3339)
-	if ago := now.Sub(at); ago >= time.Second {
-		text += " (" + duration.HumanDuration(ago) + " ago)"
-	}
-	return text
+	return at.UTC().Format(time.RFC3339)
 }
 
 // counted is "1 pod" or "3 pods".

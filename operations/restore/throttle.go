@@ -21,6 +21,7 @@ type throttle struct {
 	write  map[types.UID]time.Time              // when the status was written last
 	checks map[types.NamespacedName]appointment // when to judge again
 	looks  map[types.UID]time.Time              // when many pods were looked at last
+	ends   map[types.UID]time.Time              // when it was first seen to be cancelled
 }
 
 // appointment is when a Restore that waits is judged again, unless its spec changes.
@@ -31,7 +32,7 @@ type appointment struct {
 }
 
 func newThrottle() *throttle {
-	return &throttle{write: map[types.UID]time.Time{}, checks: map[types.NamespacedName]appointment{}, looks: map[types.UID]time.Time{}}
+	return &throttle{write: map[types.UID]time.Time{}, checks: map[types.NamespacedName]appointment{}, looks: map[types.UID]time.Time{}, ends: map[types.UID]time.Time{}}
 }
 
 // due tells whether figures are to be written again.
@@ -76,6 +77,18 @@ func (t *throttle) look(r *api.Restore, now time.Time) time.Duration {
 	return 0
 }
 
+// askAgain tells whether containers of a Restore that is cancelled may be asked once
+// more how far they are. A process that starts anew takes that time once more.
+func (t *throttle) askAgain(uid types.UID, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, ok := t.ends[uid]
+	if !ok {
+		t.ends[uid], first = now, now
+	}
+	return now.Sub(first) < askAgainFor
+}
+
 // set makes the appointment.
 func (t *throttle) set(r *api.Restore, after time.Duration, now time.Time) {
 	t.mu.Lock()
@@ -85,6 +98,7 @@ func (t *throttle) set(r *api.Restore, after time.Duration, now time.Time) {
 		if stage == stageOver {
 			delete(t.write, r.UID)
 			delete(t.looks, r.UID)
+			delete(t.ends, r.UID)
 		}
 		return
 	}
