@@ -127,7 +127,8 @@ func TestRestoreOnControlPlane(t *testing.T) {
 	try("undone", "undo done --yes --wait --name undone", 0, "Completed")
 	try("refused by the API server", "pod/db-0 --yes --backup a..b", 2, "the API server does not accept this Restore", "it takes the name of a backup")
 	try("all of them", "list", 0, "done     latest      InPlace   Completed", "undone   undo:done")
-	try("one", "show done", 0, "Deadline:        1h30m0s", "kubectl stategraft restore undo done -n default")
+	try("one", "show done", 0, "Deadline:        1h30m0s", "what was kept from before was replaced by Restore")
+	try("the newest", "show undone", 0, "kubectl stategraft restore undo undone -n default")
 	try("suspended", "suspend lonely", 2, "is over (Completed)")
 
 	// Ctrl-C leaves it; it goes on whatever becomes of the API server meanwhile.

@@ -52,7 +52,7 @@ func (c *course) observe() {
 		case gated, coming:
 			at.Phase = api.PodWaiting
 			if at.Failures == 0 {
-				at.Message = ""
+				at.Message = placing(s.pod)
 			}
 		case restoring:
 			c.observeRun(at, s)
@@ -66,19 +66,47 @@ func (c *course) observe() {
 	c.count()
 }
 
+// placing tells why no node takes a pod. While it was down another may have taken its
+// place.
+func placing(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return "no node takes it: " + workload.Clip(line(c.Message), 200)
+		}
+	}
+	return ""
+}
+
+// standstill is what a container says while no byte comes, without the time, which
+// would be written to the status again and again.
+func standstill(message string) string {
+	if _, why, ok := strings.Cut(message, "; "); ok {
+		return "no byte comes; " + workload.Clip(line(why), 300)
+	}
+	return line(message)
+}
+
 // observeRun writes down how far a restore container is, and why it tries again.
 func (c *course) observeRun(at *api.PodRestore, s seen) {
 	at.Phase = api.PodRestoring
 	if at.Started == nil {
 		at.Started = new(metav1.NewTime(c.now))
 	}
+	said := ""
 	if p, ok := c.w.progress[at.Name]; ok && p.ID == c.status.ID {
+		said = standstill(p.Message)
 		at.Bytes = p.Bytes
 		if p.BytesTotal > 0 {
 			at.BytesTotal = p.BytesTotal
 		}
 	}
 	if s.failure == "" {
+		if at.Failures == 0 {
+			at.Message = said
+		}
 		return
 	}
 	if s.failures > at.Failures {

@@ -146,3 +146,28 @@ func TestVolumeStates(t *testing.T) {
 		}
 	}
 }
+
+// Why a pod that has come back does not go on is told where one looks for it.
+func TestWhatAPodWaitsFor(t *testing.T) {
+	unplaced := func(pod *corev1.Pod) {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available: 1 Insufficient cpu."})
+	}
+	r := begun()
+	w := worldOf(coursePod("a", with("r/1"), unplaced), coursePod("b", restores("r/1", runs, 0, nil)), coursePod("c", restores("r/1", runs, 0, nil)))
+	w.progress["b"] = node.Progress{ID: "r/1", Message: "no byte for 15s; Medusa says: refused"}
+	w.progress["c"] = node.Progress{ID: "r/0", Message: "no byte for 15s; Medusa says: refused"}
+	s := next(r, w, today)
+	for name, want := range map[string]string{
+		"a": "no node takes it: 0/1 nodes are available: 1 Insufficient cpu.", "b": "no byte comes; Medusa says: refused", "c": ""} {
+		if at := s.status.Pod(name); at.Message != want {
+			t.Errorf("%s: %q, want %q", name, at.Message, want)
+		}
+	}
+	w.pods["a"], w.progress["b"] = coursePod("a", with("r/1")), node.Progress{ID: "r/1", Bytes: 1}
+	r.Status = *s.status.DeepCopy()
+	s = next(r, w, today)
+	if a, b := s.status.Pod("a"), s.status.Pod("b"); a.Message != "" || b.Message != "" {
+		t.Errorf("it goes on, and they say %q and %q", a.Message, b.Message)
+	}
+}

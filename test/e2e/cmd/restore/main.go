@@ -24,6 +24,6 @@ func main() {
 	os.Exit(scenario.Main(scenario.Suite{
 		Items: append(items, restore.Items...), EnabledEnv: e2e.RestoresEnv, LogsEnv: e2e.LogsEnv, TimesEnv: e2e.TimesEnv,
 		Env:      []string{cluster.EnabledEnv + "=1", restore.InterruptionsEnv + "=200"},
-		Parallel: 2,
+		Parallel: 1, // three or six nodes of a third of a processor each, on two
 	}))
 }
