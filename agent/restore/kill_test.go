@@ -74,7 +74,7 @@ func (r *rig) helper(t *testing.T) *exec.Cmd {
 // held waits until the fake Medusa holds, and gives its process group.
 func (r *rig) held(t *testing.T) int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		var pid int
 		if _, err := fmt.Sscan(r.get("held"), &pid); err == nil {
 			return pid
@@ -109,7 +109,7 @@ func TestKilled(t *testing.T) {
 			_ = os.Remove(r.path("hold"))
 			// The dead process's lock goes when the kernel has taken it apart.
 			var err error
-			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 				if _, err = r.run(); err == nil || !strings.Contains(err.Error(), "another restore") || time.Now().After(deadline) {
 					break
 				}
@@ -174,7 +174,7 @@ func TestTerminated(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "interrupted") {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", group)); err == nil && !strings.Contains(string(stat), ") Z ") {
@@ -182,7 +182,7 @@ func TestTerminated(t *testing.T) {
 	}
 	_ = os.Remove(r.path("hold"))
 	// What Medusa started holds the lock until the kernel has taken it apart.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, err := r.run()
 		if err == nil {
 			break

@@ -32,7 +32,7 @@ func (r *rig) killed(phase string) {
 // afterKill does what was asked for, once what the killed one left has gone.
 func (r *rig) afterKill() (text string, runs int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		text, done, err := Run(r.t.Context(), r.Config)
 		if err == nil {
 			return text, done.Runs

@@ -32,7 +32,7 @@ func TestTellsOfAStandstill(t *testing.T) {
 			r.Tell = func(p node.Progress) { told <- p }
 			ended := make(chan error, 1)
 			go func() { _, _, err := Run(t.Context(), r.Config); ended <- err }()
-			late := time.After(10 * time.Second)
+			late := time.After(time.Minute)
 			for found := false; !found; {
 				select {
 				case p := <-told:

@@ -29,7 +29,7 @@ func TestTidyBesideARestore(t *testing.T) {
 
 // tidied tidies up, once what a killed restore left has gone.
 func (r *rig) tidied(tidy func(string, *slog.Logger) error) error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := tidy(r.DataMount, r.Log)
 		if err == nil || !strings.Contains(err.Error(), "another restore") || time.Now().After(deadline) {
 			return err
