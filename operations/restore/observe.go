@@ -142,7 +142,6 @@ func (c *course) observeEnd(at *api.PodRestore, s seen) {
 		at.Phase = api.PodJoining
 	}
 	if first {
-		c.replaced = append(c.replaced, at.Name)
 		c.say = append(c.say, saying{pod: s.pod, kind: corev1.EventTypeNormal, reason: eventRestored,
 			message: fmt.Sprintf("pod %s is restored (%s)", at.Name, c.what(at))})
 	}

@@ -30,7 +30,6 @@ func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdi
 		return nil, err
 	}
 	f.Reports, f.Silent = r.reports(ctx, f.Pods, reportLimit)
-	r.forgetRemoved(ctx, &f)
 	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports)}
 	if restore.Spec.Mode == api.Remote {
 		maps.DeleteFunc(v.done, func(name string, _ node.Done) bool { return !joined(f.Pods, name) })

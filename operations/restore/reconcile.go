@@ -165,7 +165,6 @@ func (r *reconciler) do(ctx context.Context, restore *api.Restore, s step) (reco
 	for _, say := range s.say {
 		tellAbout(r.tell, restore, say.pod, say.kind, say.reason, say.message)
 	}
-	r.supersede(ctx, restore, s.replaced)
 	for outcome, n := range s.counted {
 		podsTotal.WithLabelValues(outcome).Add(float64(n))
 	}

@@ -20,7 +20,6 @@ type step struct {
 	say       []saying
 	remove    []removal
 	lift      []*corev1.Pod
-	replaced  []string       // pods whose data from before an older Restore are gone now
 	counted   map[string]int // for the metric of pods, by outcome
 	forgotten bool           // the pod that looks into the storage is not needed any more
 	after     time.Duration  // when to look again; 0 for not before something happens

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -154,50 +153,5 @@ func TestDryRunBesideAnother(t *testing.T) {
 		if c.says != "" && (v.problem == nil || !v.problem.Wait || !strings.Contains(v.problem.Message, c.says)) {
 			t.Errorf("%s: %+v", name, v.problem)
 		}
-	}
-}
-
-// TestOlderPrevious: of an older Restore it is taken back that it kept data from
-// before, where a later one is done with the pod or the volume has them no more.
-func TestOlderPrevious(t *testing.T) {
-	older := func(name string, finished time.Duration) *api.Restore {
-		r := fresh(func(r *api.Restore) { r.Name, r.UID = name, types.UID("uid-"+name) })
-		r.Status = api.RestoreStatus{ID: name + "/1", Phase: api.RestoreCompleted}
-		for _, pod := range []string{"a", "b"} {
-			r.Status.Pods = append(r.Status.Pods, api.PodRestore{Name: pod, Phase: api.PodRestored, Previous: true, Finished: new(metav1.NewTime(today.Add(finished)))})
-		}
-		return r
-	}
-	kept := func(l *live, name string) (pods string) {
-		is, err := l.restore(t.Context(), types.NamespacedName{Namespace: "ns", Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range is.Status.Pods {
-			if at.Previous {
-				pods += at.Name
-			}
-		}
-		return pods
-	}
-	is := begun()
-	is.Status.Pod("a").Finished = new(metav1.NewTime(today))
-	l, _ := liveOn(t, interceptor.Funcs{}, older("before", -time.Hour), older("after", time.Hour))
-	r := reconcilerOn(l, &sidecars{}, nil)
-	r.supersede(t.Context(), is, []string{"a"})
-	if before, after := kept(l, "before"), kept(l, "after"); before != "b" || after != "ab" {
-		t.Errorf("superseded: the one before keeps %q, one after %q", before, after)
-	}
-	all, err := l.restores(t.Context(), "ns")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.forgetRemoved(t.Context(), &Facts{Others: all, Reports: map[string]node.Report{
-		"a": {Size: 1, Previous: []node.Previous{{ID: "after/1"}}}, "b": {Size: 1, Previous: []node.Previous{{ID: "before/1"}}}}})
-	if before, after := kept(l, "before"), kept(l, "after"); before != "b" || after != "a" {
-		t.Errorf("removed: the one before keeps %q, the one after %q", before, after)
-	}
-	if s := next(begun(), worldOf(coursePod("a", ended(0, outcome))), today); strings.Join(s.replaced, " ") != "a" {
-		t.Errorf("a pod that is done supersedes %v", s.replaced)
 	}
 }

@@ -74,9 +74,10 @@ type play struct {
 // interrupt begins to interrupt while a Restore is not final, a few times. What goes
 // wrong with that is in err once wait is over.
 func (p *play) interrupt(ctx context.Context, name string) {
+	random := rand.New(rand.NewPCG(p.random.Uint64(), p.random.Uint64())) // the scenario goes on with its own
 	p.wait.Go(func() {
-		for range 3 + p.random.IntN(4) {
-			pause(ctx, time.Duration(p.random.IntN(1200))*time.Millisecond)
+		for range 3 + random.IntN(4) {
+			pause(ctx, time.Duration(random.IntN(1200))*time.Millisecond)
 			o, err := p.get(ctx, name)
 			if err != nil {
 				continue // not made yet, or the API server is away
@@ -88,8 +89,8 @@ func (p *play) interrupt(ctx context.Context, name string) {
 			if phase == "" {
 				phase = "new"
 			}
-			f := pick(p.random, !begun(o))
-			hit, err := f.do(ctx, p.Env, p.ns, p.random)
+			f := pick(random, !begun(o))
+			hit, err := f.do(ctx, p.Env, p.ns, random)
 			if err != nil {
 				p.err = fmt.Errorf("%s: %w", f.name, err)
 				return
