@@ -128,8 +128,13 @@ func (e *Env) Stop(ctx context.Context) error {
 // restores reads the Restores of a namespace.
 func (e *Env) restores(ctx context.Context, namespace string) ([]api.Restore, error) {
 	var list api.RestoreList
-	err := e.Objects.List(ctx, &list, client.InNamespace(namespace))
-	return list.Items, err
+	for tries := 100; ; tries-- { // another scenario may restart the API server
+		err := e.Objects.List(ctx, &list, client.InNamespace(namespace))
+		if err == nil || tries == 0 || ctx.Err() != nil {
+			return list.Items, err
+		}
+		pause(ctx, 300*time.Millisecond)
+	}
 }
 
 // watch shows every version of every Restore to the witness.

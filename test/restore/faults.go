@@ -2,11 +2,14 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,11 +147,14 @@ func deletePod(grace *int64) func(context.Context, *Env, string, *rand.Rand) (st
 	}
 }
 
-func restartAPIServer(ctx context.Context, e *Env, _ string, _ *rand.Rand) (string, error) {
+func restartAPIServer(ctx context.Context, e *Env, namespace string, _ *rand.Rand) (string, error) {
 	e.faults.Lock()
 	defer e.faults.Unlock()
 	e.Timeline.Add("", "fault: API server restarts")
 	err := e.Restart(ctx, cluster.APIServer)
+	if err == nil {
+		err = e.awaitKinds(ctx, namespace)
+	}
 	// Their informers wait for up to a minute when the API server is gone, and do not
 	// matter here. Ours wait too, and are left to it.
 	for _, component := range []string{cluster.ControllerManager, cluster.Scheduler} {
@@ -161,6 +167,30 @@ func restartAPIServer(ctx context.Context, e *Env, _ string, _ *rand.Rand) (stri
 		return "", fmt.Errorf("restarting the API server: %w", err)
 	}
 	return "API server restarted", nil
+}
+
+// awaitKinds waits until the API server knows the kind of Restores again, for which it
+// looks twice a minute. Until then it refuses every pod of labelled namespaces, and
+// the StatefulSet controller, restarted after that, would be slow to try again: its
+// backoff grows to a quarter of an hour (docs/troubleshooting.md).
+func (e *Env) awaitKinds(ctx context.Context, namespace string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not within two minutes"))
+	defer cancel()
+	for {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kinds"},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
+		_, err := e.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || ctx.Err() == nil && apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "failed to configure policy") {
+			return nil
+		}
+		if apierrors.IsNotFound(err) {
+			return nil // the scenario is over
+		}
+		pause(ctx, 300*time.Millisecond)
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the API server to know Restores: %w (%v)", context.Cause(ctx), err)
+		}
+	}
 }
 
 func holdBack(ctx context.Context, e *Env, _ string, random *rand.Rand) (string, error) {

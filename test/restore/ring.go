@@ -127,8 +127,16 @@ func (r *ring) ready(ctx context.Context, injected bool) error {
 // read reads its pods.
 func (r *ring) read(ctx context.Context) (map[string]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Objects.List(ctx, &list, client.InNamespace(r.ns)); err != nil {
-		return nil, err
+	// Another scenario may restart the API server.
+	for tries := 100; ; tries-- {
+		err := r.Objects.List(ctx, &list, client.InNamespace(r.ns))
+		if err == nil {
+			break
+		}
+		if tries == 0 || ctx.Err() != nil {
+			return nil, err
+		}
+		pause(ctx, 300*time.Millisecond)
 	}
 	pods := map[string]*corev1.Pod{}
 	for i := range list.Items {
