@@ -152,6 +152,9 @@ func restartAPIServer(ctx context.Context, e *Env, namespace string, _ *rand.Ran
 	defer e.faults.Unlock()
 	e.Timeline.Add("", "fault: API server restarts")
 	err := e.Restart(ctx, cluster.APIServer)
+	if err != nil && strings.Contains(err.Error(), "ended (") {
+		err = nil // one that only just began, and gave up without it; started again below
+	}
 	if err == nil {
 		err = e.awaitKinds(ctx, namespace)
 	}
