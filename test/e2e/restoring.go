@@ -134,8 +134,9 @@ func (c *Cassandra) Memory(ordinal int) (done []node.Done, err error) {
 	return marker.Requests, nil
 }
 
-// Once is an error unless each of the pods was restored by the Restore once: its
-// volume remembers it once, with one replacement of the data that went through.
+// Once is an error unless the volume of each of the pods remembers the Restore once. How
+// often the data began to be replaced is no error: a container that was killed begins
+// anew (test/restore counts what went through).
 func (c *Cassandra) Once(r *api.Restore, ordinals ...int) error {
 	for _, i := range ordinals {
 		done, err := c.Memory(i)
