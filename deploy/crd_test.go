@@ -1,9 +1,12 @@
 package deploy_test
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,11 +19,11 @@ import (
 	"github.com/stategraft/stategraft/test/cluster"
 )
 
-const (
-	crdName = "restores.stategraft.io"
-	// crdFile is what controller-gen makes of api/v1alpha1.
-	crdFile = "chart/files/crds/stategraft.io_restores.yaml"
-)
+// crdNames are those of all our kinds, sorted.
+var crdNames = []string{"backups.stategraft.io", "backupschedules.stategraft.io", "restores.stategraft.io"}
+
+// crdFiles is where controller-gen puts what it makes of api/v1alpha1.
+const crdFiles = "chart/files/crds"
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
@@ -36,9 +39,10 @@ func dynamicClient(t *testing.T, cp *cluster.ControlPlane) dynamic.Interface {
 }
 
 // generatedCRD is the file as it was generated.
-func generatedCRD(t *testing.T) *unstructured.Unstructured {
+func generatedCRD(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
-	text, err := os.ReadFile(crdFile)
+	plural, group, _ := strings.Cut(name, ".")
+	text, err := os.ReadFile(filepath.Join(crdFiles, group+"_"+plural+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,49 +54,70 @@ func generatedCRD(t *testing.T) *unstructured.Unstructured {
 }
 
 // crdsAreMade wants what is generated, whole, kept at removal, and before what is
-// about its objects: kubectl applies a manifest from above.
+// about its objects: kubectl applies a manifest from above. Or, with crds.install:
+// false, none at all.
 func crdsAreMade(t *testing.T, docs []document, _ string) {
-	index := func(kind, name string) int {
-		return slices.IndexFunc(docs, func(d document) bool {
-			return d.object.GetObjectKind().GroupVersionKind().Kind == kind && (name == "" || d.object.(metav1.Object).GetName() == name)
-		})
-	}
-	at := index("CustomResourceDefinition", crdName)
-	if at < 0 {
-		// crds.install: false. Then there is none at all.
-		if index("CustomResourceDefinition", "") >= 0 {
-			t.Error("another CustomResourceDefinition")
+	at := map[string]int{}
+	first := map[string]int{}
+	for i, d := range docs {
+		kind := d.object.GetObjectKind().GroupVersionKind().Kind
+		if kind == "CustomResourceDefinition" {
+			at[d.object.(metav1.Object).GetName()] = i
 		}
+		if _, ok := first[kind]; !ok {
+			first[kind] = i
+		}
+	}
+	if len(at) == 0 {
 		return
 	}
-	for _, later := range []string{"ValidatingAdmissionPolicy", "ClusterRole", "Deployment"} {
-		if at > index(later, "") {
-			t.Errorf("comes after a %s", later)
+	if got := slices.Sorted(maps.Keys(at)); !slices.Equal(got, crdNames) {
+		t.Fatalf("there are %v, want %v", got, crdNames)
+	}
+	for name, i := range at {
+		for _, later := range []string{"ValidatingAdmissionPolicy", "ClusterRole", "Deployment"} {
+			if i > first[later] {
+				t.Errorf("%s comes after a %s", name, later)
+			}
 		}
-	}
-	got, want := docs[at].object.(*unstructured.Unstructured), generatedCRD(t)
-	if !reflect.DeepEqual(got.Object["spec"], want.Object["spec"]) {
-		t.Error("the spec is not the generated one")
-	}
-	if got.GetAnnotations()["helm.sh/resource-policy"] != "keep" || got.GetLabels()["app.kubernetes.io/name"] != "stategraft" {
-		t.Errorf("annotations %v, labels %v", got.GetAnnotations(), got.GetLabels())
-	}
-	for key, value := range want.GetAnnotations() {
-		if got.GetAnnotations()[key] != value {
-			t.Errorf("annotation %s is %q, generated was %q", key, got.GetAnnotations()[key], value)
+		got, want := docs[i].object.(*unstructured.Unstructured), generatedCRD(t, name)
+		if !reflect.DeepEqual(got.Object["spec"], want.Object["spec"]) {
+			t.Errorf("%s: the spec is not the generated one", name)
+		}
+		if got.GetAnnotations()["helm.sh/resource-policy"] != "keep" || got.GetLabels()["app.kubernetes.io/name"] != "stategraft" {
+			t.Errorf("%s: annotations %v, labels %v", name, got.GetAnnotations(), got.GetLabels())
+		}
+		for key, value := range want.GetAnnotations() {
+			if got.GetAnnotations()[key] != value {
+				t.Errorf("%s: annotation %s is %q, generated was %q", name, key, got.GetAnnotations()[key], value)
+			}
 		}
 	}
 }
 
-// Every rule says what to do.
-func TestRulesHaveMessages(t *testing.T) {
-	rules := validations(generatedCRD(t).Object)
-	if len(rules) < 20 {
-		t.Errorf("only %d rules: are they where this test looks?", len(rules))
+// Every file is of a kind that the tests know.
+func TestEveryCRDIsKnown(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(crdFiles, "*"))
+	if err != nil || len(files) != len(crdNames) {
+		t.Errorf("%v (%v), want those of %v", files, err, crdNames)
 	}
-	for _, rule := range rules {
-		if rule["message"] == nil && rule["messageExpression"] == nil {
-			t.Errorf("%v has no message", rule["rule"])
+}
+
+// Every rule says what to do, and says it in ASCII: gofmt makes one character of two
+// quotes in a comment, and the rules are comments.
+func TestRulesHaveMessages(t *testing.T) {
+	for _, name := range crdNames {
+		rules := validations(generatedCRD(t, name).Object)
+		if len(rules) < 20 {
+			t.Errorf("%s: only %d rules: are they where this test looks?", name, len(rules))
+		}
+		for _, rule := range rules {
+			if rule["message"] == nil && rule["messageExpression"] == nil {
+				t.Errorf("%s: %v has no message", name, rule["rule"])
+			}
+			if text, _ := rule["rule"].(string); strings.ContainsFunc(text, func(r rune) bool { return r > 0x7e }) {
+				t.Errorf("%s: %s", name, text)
+			}
 		}
 	}
 }
@@ -121,7 +146,7 @@ func validations(in any) (all []map[string]any) {
 
 // The value does what it says.
 func TestCRDsCanBeLeftOut(t *testing.T) {
-	for args, want := range map[string]int{"crds.install=true": 1, "crds.install=false": 0} {
+	for args, want := range map[string]int{"crds.install=true": len(crdNames), "crds.install=false": 0} {
 		var n int
 		for _, d := range rendered(t, "--set", args) {
 			if d.object.GetObjectKind().GroupVersionKind().Kind == "CustomResourceDefinition" {

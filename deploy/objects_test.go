@@ -64,7 +64,10 @@ func objects(t *testing.T, cp *cluster.ControlPlane) map[string]string {
 }
 
 // staysBehind is what is there once a release is uninstalled.
-var staysBehind = []string{"customresourcedefinitions/" + crdName, "namespaces/stategraft", "secrets/stategraft-grpc"}
+var staysBehind = []string{
+	"customresourcedefinitions/" + crdNames[0], "customresourcedefinitions/" + crdNames[1], "customresourcedefinitions/" + crdNames[2],
+	"namespaces/stategraft", "secrets/stategraft-grpc",
+}
 
 // leftAside are told by others (events), made of others by controllers
 // (endpoints, replica sets, pods, API services) and gone with them, or Helm's own.

@@ -67,7 +67,7 @@ func applied(t *testing.T, manifest []byte) *cluster.ControlPlane {
 	awaitGone(t, cp)
 	kubectl(t, cp, string(manifest), "apply", "-f", "-")
 	if bytes.Contains(manifest, []byte("kind: CustomResourceDefinition")) {
-		kubectl(t, cp, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", crdName)
+		kubectl(t, cp, "", append([]string{"wait", "--for=condition=Established", "--timeout=60s", "crd"}, crdNames...)...)
 	}
 	t.Cleanup(func() {
 		_, err := cp.Kubectl(context.WithoutCancel(t.Context()), strings.NewReader(string(manifest)), "delete", "-f", "-", "--wait=false")
@@ -85,22 +85,26 @@ func cleanRelease(t *testing.T, cp *cluster.ControlPlane, h *render.Helm) {
 		ctx := context.WithoutCancel(t.Context())
 		_, uninstalled := h.Run(ctx, "uninstall", "stategraft", "--namespace", home, "--ignore-not-found")
 		_, deleted := cp.Kubectl(ctx, nil, "delete", "namespace", home, "--wait=false", "--ignore-not-found")
-		_, kept := cp.Kubectl(ctx, nil, "delete", "crd", crdName, "--wait=false", "--ignore-not-found")
+		_, kept := cp.Kubectl(ctx, nil, append([]string{"delete", "crd", "--wait=false", "--ignore-not-found"}, crdNames...)...)
 		if err := errors.Join(uninstalled, deleted, kept); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// awaitGone waits until our namespace and our CustomResourceDefinition, which a test
-// before removed, are gone.
+// awaitGone waits until our namespace and our CustomResourceDefinitions, which a
+// test before removed, are gone.
 func awaitGone(t *testing.T, cp *cluster.ControlPlane) {
 	t.Helper()
 	c, dyn := client(t, cp, ""), dynamicClient(t, cp)
 	awaitTrue(t, "what another test made to be gone", func() bool {
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), home, metav1.GetOptions{})
-		_, errCRD := dyn.Resource(crdResource).Get(t.Context(), crdName, metav1.GetOptions{})
-		return apierrors.IsNotFound(err) && apierrors.IsNotFound(errCRD)
+		gone := apierrors.IsNotFound(err)
+		for _, name := range crdNames {
+			_, err := dyn.Resource(crdResource).Get(t.Context(), name, metav1.GetOptions{})
+			gone = gone && apierrors.IsNotFound(err)
+		}
+		return gone
 	})
 }
 

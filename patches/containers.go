@@ -26,6 +26,12 @@ const (
 	VolumeNoToken      = workload.OwnPrefix + "no-token"
 )
 
+// Names of the container ports that the controllers ask for backups at.
+const (
+	PortMedusa = "medusa-grpc"
+	PortAgent  = workload.OwnPrefix + "grpc" // Anna's agent
+)
+
 // Places inside the injected containers.
 const (
 	DirShared       = "/stategraft"

@@ -23,7 +23,7 @@ func (b *builder) kvs() {
 	}
 	agent := b.kvsContainer(ContainerAgent, commandAnnaServe)
 	agent.Env = append(agent.Env, value("STATEGRAFT_GRPC_PORT", number(b.grpcPort)))
-	agent.Ports = []Port{{Name: "stategraft-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"}}
+	agent.Ports = []Port{{Name: PortAgent, ContainerPort: b.grpcPort, Protocol: "TCP"}}
 	if b.s.NativeSidecars {
 		agent.RestartPolicy = "Always"
 		b.init(agent)

@@ -135,7 +135,7 @@ func (b *builder) medusa() *Container {
 		value("STATEGRAFT_DATA_DIRECTORY", b.w.DataDir),
 		value("STATEGRAFT_CQL_PORT", number(b.w.CQLPort)), // the database goes first when both start
 	})...)
-	c.Ports = append(make([]Port, 0, 2), Port{Name: "medusa-grpc", ContainerPort: b.grpcPort, Protocol: "TCP"})
+	c.Ports = append(make([]Port, 0, 2), Port{Name: PortMedusa, ContainerPort: b.grpcPort, Protocol: "TCP"})
 	b.node(c)
 	return c
 }

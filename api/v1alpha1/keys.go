@@ -74,6 +74,19 @@ const (
 	AnnotationGRPCTLS = Group + "/grpc-tls"
 )
 
+// Annotations of a pod or its namespace about its backups. They are not read yet,
+// and hence not among Annotations.
+const (
+	// AnnotationBackupSchedule is a cron expression: the pod's workload gets a
+	// BackupSchedule with it.
+	AnnotationBackupSchedule = Group + "/backup-schedule"
+	// AnnotationRetain is how many complete backups of that schedule are kept.
+	AnnotationRetain = Group + "/retain"
+	// AnnotationRPO is how old the pod's last complete backup may become before that
+	// is told, a Period (14d) or a duration (90m).
+	AnnotationRPO = Group + "/rpo"
+)
+
 // Annotations lists every annotation that Stategraft reads.
 var Annotations = []string{
 	AnnotationRestore, AnnotationRestoreSource, AnnotationMedusaConfig, AnnotationStorageSecret,

@@ -14,7 +14,7 @@ var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 
 // AddToScheme adds the objects to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Restore{}, &RestoreList{})
+	scheme.AddKnownTypes(GroupVersion, &Restore{}, &RestoreList{}, &Backup{}, &BackupList{}, &BackupSchedule{}, &BackupScheduleList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,43 +20,69 @@ type address struct {
 	tls       bool
 }
 
-// find tells where a pod is asked: in the container that serves and runs. While a
-// pod is restored that is the init container of the restore.
-func find(pod *corev1.Pod) (address, error) {
+// service is what pods are asked for. A container that may serve it is told by its
+// name, whether it stands among the init containers, and the name of its port.
+type service []struct {
+	container string
+	init      bool
+	port      string
+}
+
+// nodeService is api/node. While a pod is restored it is the init container of the restore
+// that answers.
+var nodeService = service{{patches.ContainerMedusa, false, node.PortName}, {patches.ContainerRestore, true, node.PortName}}
+
+// medusaService is api/medusa. Anna's agent serves it in Medusa's place, as a native sidecar
+// where the cluster has those.
+var medusaService = service{
+	{patches.ContainerMedusa, false, patches.PortMedusa},
+	{patches.ContainerAgent, true, patches.PortAgent}, {patches.ContainerAgent, false, patches.PortAgent},
+}
+
+// none says who could have served it.
+func (s service) none() error {
+	var names []string
+	for _, each := range s {
+		if !slices.Contains(names, each.container) {
+			names = append(names, each.container)
+		}
+	}
+	return fmt.Errorf("%w: neither %s has a port %s", ErrNoService, strings.Join(names, " nor "), s[0].port)
+}
+
+// find tells where a pod is asked: in the container that serves and runs.
+func find(pod *corev1.Pod, s service) (address, error) {
 	declared := ""
-	for _, each := range []struct {
-		name       string
-		containers []corev1.Container
-		statuses   []corev1.ContainerStatus
-	}{
-		{patches.ContainerMedusa, pod.Spec.Containers, pod.Status.ContainerStatuses},
-		{patches.ContainerRestore, pod.Spec.InitContainers, pod.Status.InitContainerStatuses},
-	} {
-		container, port := serving(each.containers, each.name)
+	for _, each := range s {
+		containers, statuses := pod.Spec.Containers, pod.Status.ContainerStatuses
+		if each.init {
+			containers, statuses = pod.Spec.InitContainers, pod.Status.InitContainerStatuses
+		}
+		container, port := serving(containers, each.container, each.port)
 		if port == 0 {
 			continue
 		}
-		declared = each.name
-		if pod.Status.PodIP == "" || !runs(each.statuses, each.name) {
+		declared = each.container
+		if pod.Status.PodIP == "" || !runs(statuses, each.container) {
 			continue
 		}
 		mutual := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == patches.DirGRPCTLS })
-		return address{each.name, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), mutual}, nil
+		return address{each.container, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), mutual}, nil
 	}
 	if declared == "" {
-		return address{}, fmt.Errorf("%w: neither %s nor %s has a port %s", ErrNoService, patches.ContainerMedusa, patches.ContainerRestore, node.PortName)
+		return address{}, s.none()
 	}
 	return address{}, fmt.Errorf("%w: container %s does not run", ErrUnreachable, declared)
 }
 
-// serving finds a container and its port for the controllers, or 0.
-func serving(containers []corev1.Container, name string) (*corev1.Container, int32) {
+// serving finds a container and its port of a name, or 0.
+func serving(containers []corev1.Container, name, port string) (*corev1.Container, int32) {
 	for i := range containers {
 		if containers[i].Name != name {
 			continue
 		}
 		for _, p := range containers[i].Ports {
-			if p.Name == node.PortName {
+			if p.Name == port {
 				return &containers[i], p.ContainerPort
 			}
 		}

@@ -1,7 +1,9 @@
-// Package sidecar asks the pods' sidecars: a client of api/node, with the mutual TLS
-// of the namespaces' gRPC.
+// Package sidecar asks the pods' sidecars: a client of api/node and one of api/medusa,
+// both with the mutual TLS of the namespaces' gRPC.
 //
-//	sidecar.go    the questions
+//	sidecar.go    the questions of api/node
+//	medusa.go     conversations with Medusa
+//	backups.go    what is said in them, and what Medusa's answers mean
 //	address.go    where a pod is asked
 //	transport.go  connections and their certificates
 //
@@ -108,7 +110,7 @@ type question struct {
 // ask puts a question to a pod and reads the answer.
 func (c *Client) ask(ctx context.Context, pod *corev1.Pod, q question, answer any) error {
 	who := fmt.Sprintf("ask pod %s/%s", pod.Namespace, pod.Name)
-	at, err := find(pod)
+	at, err := find(pod, nodeService)
 	if err != nil {
 		return fmt.Errorf("%s: %w", who, err)
 	}
@@ -150,10 +152,11 @@ func (c *Client) try(ctx context.Context, namespace string, at address, q questi
 	client, scheme := c.clear, "http"
 	if at.tls {
 		scheme = "https"
-		var err error
-		if client, err = c.transports.client(ctx, c.source, namespace, afresh); err != nil {
+		k, err := c.transports.of(ctx, c.source, namespace, afresh)
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
+		client = k.client
 	}
 	target := url.URL{Scheme: scheme, Host: at.host, Path: q.path, RawQuery: q.parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)

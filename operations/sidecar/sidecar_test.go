@@ -120,7 +120,7 @@ func TestFind(t *testing.T) {
 	} {
 		pod := (&sidecartest.Server{IP: "127.0.0.9", Port: node.DefaultPort}).Pod("ring", "c-0")
 		c.change(pod)
-		at, err := find(pod)
+		at, err := find(pod, nodeService)
 		if !errors.Is(err, c.err) || err == nil && fmt.Sprint(at) != c.want {
 			t.Errorf("%s: got %v, %v", name, at, err)
 		}

@@ -46,8 +46,8 @@ func client(config *tls.Config) *http.Client {
 	}
 }
 
-// transports are the clients of the namespaces. Each has a certificate of its own and
-// takes no other server than that namespace's.
+// transports are what the namespaces are asked with. Each has a certificate of its own
+// and takes no other server than that namespace's.
 type transports struct {
 	mutex       sync.Mutex
 	byNamespace map[string]*kept
@@ -55,17 +55,18 @@ type transports struct {
 
 type kept struct {
 	client    *http.Client
-	authority []byte    // whose it is, as a digest
-	made, due time.Time // to be renewed
+	config    *tls.Config // the same, for what is not HTTP
+	authority []byte      // whose it is, as a digest
+	made, due time.Time   // to be renewed
 }
 
 func (k *kept) serves(authority []byte, afresh bool, now time.Time) bool {
 	return bytes.Equal(k.authority, authority) && now.Before(k.due) && !(afresh && now.Sub(k.made) > settled)
 }
 
-// client is that of a namespace, made anew where the authority has changed, where its
+// of is that of a namespace, made anew where the authority has changed, where its
 // certificate is old, or where that may be why a server refuses us (afresh).
-func (t *transports) client(ctx context.Context, source certs.Source, namespace string, afresh bool) (*http.Client, error) {
+func (t *transports) of(ctx context.Context, source certs.Source, namespace string, afresh bool) (*kept, error) {
 	if source == nil {
 		return nil, certs.ErrNoAuthority
 	}
@@ -77,16 +78,16 @@ func (t *transports) client(ctx context.Context, source certs.Source, namespace 
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if k := t.byNamespace[namespace]; k != nil && k.serves(digest, afresh, now) {
-		return k.client, nil
+		return k, nil
 	}
 	config, err := certificates.ClientConfig(ctx, source, namespace)
 	if err != nil {
 		return nil, err
 	}
 	t.forget(namespace, now)
-	k := &kept{client(config), digest, now, certs.DueAt(config.Certificates[0].Leaf)}
+	k := &kept{client(config.Clone()), config, digest, now, certs.DueAt(config.Certificates[0].Leaf)}
 	t.byNamespace[namespace] = k
-	return k.client, nil
+	return k, nil
 }
 
 // forget drops a namespace's client, and those that nobody has asked for for long.

@@ -65,7 +65,7 @@ func program(ctx context.Context, name string) (text []byte, sum string, err err
 		return nil, "", fmt.Errorf("finding the repository: %w", err)
 	}
 	path := filepath.Join(dir, name)
-	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", "-s -w",
 		"-o", path, "./cmd/"+name); err != nil {
 		return nil, "", err
 	}

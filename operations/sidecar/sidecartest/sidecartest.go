@@ -1,4 +1,5 @@
-// Package sidecartest has sidecars for tests of what asks them: the agent's own
+// Package sidecartest has sidecars for tests of what asks them: Medusa simulated behind
+// its real gRPC service (medusa.go, process.go, storage.go), and the agent's own
 // server (agent/nodeserver), on an address of the loopback network, with answers of
 // the test's.
 package sidecartest
@@ -12,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -170,12 +172,18 @@ func (s *Server) Dress(pod *corev1.Pod, restoring bool) {
 		*containers = append(*containers, corev1.Container{Name: name, Image: "x"})
 		c = &(*containers)[len(*containers)-1]
 	}
-	c.Ports = []corev1.ContainerPort{{Name: node.PortName, ContainerPort: int32(s.Port), Protocol: corev1.ProtocolTCP}}
+	expose(c, node.PortName, s.Port)
 	if s.dir != "" {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: patches.VolumeGRPCTLS, MountPath: patches.DirGRPCTLS, ReadOnly: true})
 	}
 	pod.Status.PodIP = s.IP
 	*statuses = append(*statuses, corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+}
+
+// expose gives a container a port, in place of one of the name.
+func expose(c *corev1.Container, name string, port int) {
+	c.Ports = slices.DeleteFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: name, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP})
 }
 
 // Pod is a pod that is asked at the server.
