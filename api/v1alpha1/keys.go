@@ -98,3 +98,21 @@ var Annotations = []string{
 
 // Labels lists every label that Stategraft reads.
 var Labels = []string{LabelInject, LabelWorkload}
+
+// The catalogue of a namespace: a ConfigMap in which the controller says what it found
+// in the storage of each of its clusters, and when. Who wants it looked at now writes
+// AnnotationSync on it, with any value that was not there before; the answer is
+// AnnotationSynced, with the value that it answers.
+const (
+	ConfigMapCatalogue = "stategraft-catalogue"
+	AnnotationSync     = Group + "/sync"
+	AnnotationSynced   = Group + "/synced"
+)
+
+// LabelVerify stands on the pods and claims of restores on trial, with the UID of the
+// Backup.
+const LabelVerify = Group + "/verify"
+
+// LabelAnnotated stands on a BackupSchedule that was made of annotations
+// (AnnotationBackupSchedule), with "true". Who takes it off keeps the schedule as it is.
+const LabelAnnotated = Group + "/annotated"
