@@ -1,6 +1,6 @@
 // Package lookup asks the storage which backups there are, with Medusa's own code
 // in Medusa's image (agent/python/lookup.py). Medusa's gRPC service tells too little
-// of them, and is not there while the database is not.
+// of them, and is not there while the database is not. Discard removes something.
 package lookup
 
 import (
@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/stategraft/stategraft/agent/event"
@@ -45,7 +44,7 @@ func (c Config) Backups(ctx context.Context, prefix string) (node.Backups, error
 		node.Backups
 		Error string `json:"error"`
 	}
-	if err := c.ask(ctx, &answer, prefix); err != nil {
+	if err := c.ask(ctx, question{script: python.Lookup, args: []string{prefix}}, &answer); err != nil {
 		return node.Backups{}, fmt.Errorf("list the backups: %w", err)
 	}
 	if answer.Error != "" {
@@ -56,14 +55,14 @@ func (c Config) Backups(ctx context.Context, prefix string) (node.Backups, error
 
 // Backup looks into one backup. One that is not there has no members.
 func (c Config) Backup(ctx context.Context, prefix, name string) (node.Backup, error) {
-	if name == "" || strings.Contains(name, "/") {
-		return node.Backup{}, fmt.Errorf("look a backup up: %q is no name of one", name)
+	if err := part(name); err != nil {
+		return node.Backup{}, err
 	}
 	var answer struct {
 		node.Backup
 		Error string `json:"error"`
 	}
-	if err := c.ask(ctx, &answer, prefix, name); err != nil {
+	if err := c.ask(ctx, question{script: python.Lookup, args: []string{prefix, name}}, &answer); err != nil {
 		return node.Backup{}, fmt.Errorf("look backup %s up: %w", name, err)
 	}
 	if answer.Error != "" {
@@ -72,8 +71,14 @@ func (c Config) Backup(ctx context.Context, prefix, name string) (node.Backup, e
 	return answer.Backup, nil
 }
 
-// ask runs the script; the last of its arguments are given.
-func (c Config) ask(ctx context.Context, answer any, args ...string) error {
+// question is what is run: a script, and the last of its arguments.
+type question struct {
+	script string
+	args   []string
+	asNode bool // by the name that the node has in its backups
+}
+
+func (c Config) ask(ctx context.Context, q question, answer any) error {
 	image, err := c.Image()
 	if err == nil && image.Python == "" {
 		err = fmt.Errorf("%w with an interpreter", medusa.ErrNone)
@@ -92,8 +97,12 @@ func (c Config) ask(ctx context.Context, answer any, args ...string) error {
 	}
 	defer os.RemoveAll(out)
 	path := filepath.Join(out, "answer.json")
-	spec := image.Run(append([]string{"-c", python.Lookup, ini, path}, args...)...)
-	spec.Env = image.Env(map[string]string{"POD_IP": self, "BACKUP_NAME": "", "RESTORE_KEY": "", "MEDUSA_CQL_K8S_SECRETS_PATH": ""})
+	spec := image.Run(append([]string{"-c", q.script, ini, path}, q.args...)...)
+	change := map[string]string{"BACKUP_NAME": "", "RESTORE_KEY": "", "MEDUSA_CQL_K8S_SECRETS_PATH": ""}
+	if !q.asNode {
+		change["POD_IP"] = self
+	}
+	spec.Env = image.Env(change)
 	return c.run(ctx, spec, path, answer)
 }
 

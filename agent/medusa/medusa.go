@@ -62,13 +62,20 @@ func runnable(path string) string {
 // Wrapped tells whether Serve has Medusa run in python.Serve.
 func (i Image) Wrapped() bool { return i.Python != "" }
 
-// Serve is the command of the gRPC service.
+// Serve is the command of the gRPC service. Beside the configuration it tells in
+// RunningFile which backup it makes, and it counts by this program's own "count".
 func (i Image) Serve(config string) process.Spec {
 	if !i.Wrapped() {
 		return process.Spec{Path: i.Entry, Dir: i.Home, Env: i.Env(nil)}
 	}
 	// The service takes its second argument for the configuration's path.
-	return i.Run("-c", python.Serve, "server.py", config)
+	spec := i.Run("-c", python.Serve, "server.py", config)
+	change := map[string]string{"STATEGRAFT_RUNNING": RunningFile(filepath.Dir(config))}
+	if agent, err := os.Executable(); err == nil {
+		change["STATEGRAFT_AGENT"] = agent
+	}
+	spec.Env = i.Env(change)
+	return spec
 }
 
 // Run is a command of the image's interpreter.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -31,34 +33,48 @@ func (f failure) Unwrap() error { return f.error }
 // answer makes the answer to a request.
 type answer func(ctx context.Context, r *http.Request) (any, error)
 
-func (c Config) handler(p *pair) http.Handler {
+// route is what is answered at a path, by method.
+type route map[string]answer
+
+// routes are what is served. What asks the storage waits for its turn.
+func (c Config) routes() map[string]route {
 	turns := newTurns()
-	routes := map[string]answer{
-		node.PathReport: func(ctx context.Context, _ *http.Request) (any, error) {
-			ctx, cancel := context.WithTimeout(ctx, reportLimit)
-			defer cancel()
-			return c.Report(ctx)
-		},
-	}
-	if c.Backups != nil {
-		routes[node.PathBackups] = turns.lookup(func(ctx context.Context, r *http.Request) (any, error) {
-			prefix, err := parameter(r, "prefix", false)
+	routes := map[string]route{node.PathReport: {http.MethodGet: func(ctx context.Context, _ *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, reportLimit)
+		defer cancel()
+		return c.Report(ctx)
+	}}}
+	add := func(method, path string, then func(ctx context.Context, p parameters) (any, error), needed ...string) {
+		if routes[path] == nil {
+			routes[path] = route{}
+		}
+		routes[path][method] = turns.lookup(func(ctx context.Context, r *http.Request) (any, error) {
+			p, err := read(r, needed...)
 			if err != nil {
 				return nil, err
 			}
-			return c.Backups(ctx, prefix)
+			return then(ctx, p)
 		})
+	}
+	if c.Backups != nil {
+		add(http.MethodGet, node.PathBackups, func(ctx context.Context, p parameters) (any, error) { return c.Backups(ctx, p["prefix"]) })
 	}
 	if c.Backup != nil {
-		routes[node.PathBackup] = turns.lookup(func(ctx context.Context, r *http.Request) (any, error) {
-			prefix, err := parameter(r, "prefix", false)
-			name, err2 := parameter(r, "name", true)
-			if err = errors.Join(err, err2); err != nil {
-				return nil, failure{http.StatusBadRequest, err}
-			}
-			return c.Backup(ctx, prefix, name)
-		})
+		add(http.MethodGet, node.PathBackup, func(ctx context.Context, p parameters) (any, error) { return c.Backup(ctx, p["prefix"], p["name"]) }, "name")
 	}
+	if c.Discard != nil {
+		add(http.MethodDelete, node.PathBackup, func(ctx context.Context, p parameters) (any, error) { return c.Discard(ctx, p["prefix"], p["name"]) }, "name")
+	}
+	if c.Contents != nil {
+		add(http.MethodGet, node.PathContents, func(ctx context.Context, p parameters) (any, error) {
+			return c.Contents(ctx, p["prefix"], p["name"], p["node"])
+		}, "name")
+	}
+	return routes
+}
+
+func (c Config) handler(p *pair) http.Handler {
+	routes := c.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p != nil && !p.admits(r) {
 			w.Header().Set("Connection", "close")
@@ -70,14 +86,16 @@ func (c Config) handler(p *pair) http.Handler {
 }
 
 // answer answers a request, in JSON whatever comes.
-func (c Config) answer(w http.ResponseWriter, r *http.Request, make answer) {
+func (c Config) answer(w http.ResponseWriter, r *http.Request, served route) {
+	make := served[r.Method]
 	switch {
-	case make == nil:
+	case len(served) == 0:
 		c.refuse(w, r, failure{http.StatusNotFound, fmt.Errorf("%.100q is not served here", r.URL.Path)})
 		return
-	case r.Method != http.MethodGet:
-		w.Header().Set("Allow", http.MethodGet)
-		c.refuse(w, r, failure{http.StatusMethodNotAllowed, errors.New("only GET is answered")})
+	case make == nil:
+		allowed := strings.Join(slices.Sorted(maps.Keys(served)), ", ")
+		w.Header().Set("Allow", allowed)
+		c.refuse(w, r, failure{http.StatusMethodNotAllowed, fmt.Errorf("only %s is answered", allowed)})
 		return
 	}
 	value, err := make(r.Context(), r)
@@ -102,6 +120,10 @@ func (c Config) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = f.status
 	case errors.Is(err, errBusy):
 		status = http.StatusServiceUnavailable
+	case errors.Is(err, ErrNone):
+		status = http.StatusNotFound
+	case errors.Is(err, ErrKept):
+		status = http.StatusConflict
 	}
 	message := err.Error()
 	if c.Secrets != nil {
@@ -136,14 +158,20 @@ func (t turns) lookup(then answer) answer {
 	}
 }
 
-// parameter reads a parameter that becomes part of an object's name.
-func parameter(r *http.Request, name string, needed bool) (string, error) {
-	value := r.URL.Query().Get(name)
-	switch {
-	case needed && value == "":
-		return "", failure{http.StatusBadRequest, fmt.Errorf("parameter %s is missing", name)}
-	case len(value) > longestParameter, strings.Contains(value, "/"), strings.ContainsFunc(value, unicode.IsControl):
-		return "", failure{http.StatusBadRequest, fmt.Errorf("parameter %s cannot be %.100q", name, value)}
+// parameters are those of a question, each a part of an object's name.
+type parameters map[string]string
+
+func read(r *http.Request, needed ...string) (parameters, error) {
+	p, query := parameters{}, r.URL.Query()
+	for _, name := range [...]string{"prefix", "name", "node"} {
+		value := query.Get(name)
+		switch {
+		case value == "" && slices.Contains(needed, name):
+			return nil, failure{http.StatusBadRequest, fmt.Errorf("parameter %s is missing", name)}
+		case len(value) > longestParameter, strings.Contains(value, "/"), strings.ContainsFunc(value, unicode.IsControl):
+			return nil, failure{http.StatusBadRequest, fmt.Errorf("parameter %s cannot be %.100q", name, value)}
+		}
+		p[name] = value
 	}
-	return value, nil
+	return p, nil
 }

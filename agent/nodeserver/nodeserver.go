@@ -32,10 +32,22 @@ type Config struct {
 	Report  func(context.Context) (node.Report, error)
 	Backups func(ctx context.Context, prefix string) (node.Backups, error)      // nil: 404
 	Backup  func(ctx context.Context, prefix, name string) (node.Backup, error) // nil: 404
+	// Contents are a node's; its error is ErrNone where there are none. An empty node
+	// is this one. nil: 404.
+	Contents func(ctx context.Context, prefix, name, of string) (node.Contents, error)
+	// Discard removes this node's part of a backup; its error is ErrKept where that is
+	// not to go. nil: 405.
+	Discard func(ctx context.Context, prefix, name string) (node.Discarded, error)
 
 	Secrets *event.Secrets // that no message may hold; may be nil
 	Log     *slog.Logger
 }
+
+// ErrNone says that there is no such thing: 404.
+var ErrNone = errors.New("there is none")
+
+// ErrKept says that something is not removed, and stays as it is: 409.
+var ErrKept = errors.New("it is kept")
 
 // How long things may take. A lookup has a limit of its own, below writeLimit.
 const (

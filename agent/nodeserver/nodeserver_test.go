@@ -38,6 +38,7 @@ func TestAnswers(t *testing.T) {
 		status int
 		want   string
 	}{
+		{"/v1/contents?name=b1", 404, "not served"},
 		{"/v1/node", 200, `"node":"cassandra-0"`},
 		{"/v1/backups", 200, `{"prefix":"p","backups":[{"name":"b1"`},
 		{"/v1/backups?prefix=ns_c", 200, `"prefix":"pns_c"`},

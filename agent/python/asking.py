@@ -1,7 +1,26 @@
-# Stands before the scripts that ask the storage something and change nothing.
+# Stands before the scripts that ask the storage something.
+import json
 import logging
+import os
 import re
+import resource
 from collections import defaultdict
+from pathlib import Path
+
+# Of this program's memory, in bytes: the container is Medusa's, which may be in
+# the middle of a backup, and kubelet ends all of it where it takes too much.
+MEMORY = 512 << 20
+
+
+def modest():
+    # The first to go where memory or CPU is short. What the system does not allow
+    # is not needed.
+    for change in (lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+                   lambda: Path("/proc/self/oom_score_adj").write_text("1000"), lambda: os.nice(10)):
+        try:
+            change()
+        except Exception:
+            pass
 
 
 def impatient():
@@ -145,5 +164,17 @@ class Asking:
             if self.ask(name, lambda: True if self.backup(name, fqdn, index[name][fqdn]).exists() else None):
                 return names[at:]
         return []
+
+
+def counted(asking, name, fqdn):
+    # What counting.py has stored, or None.
+    path = "{}{}/{}/meta/stategraft.json".format(asking.storage.prefix_path, fqdn, name)
+    text = asking.ask("the counts of node " + fqdn, lambda: asking.storage.storage_driver.get_blob_content_as_string(path))
+    if text is None:
+        return None
+    try:
+        return {"version": int(json.loads(text)["version"]), "tables": list(json.loads(text)["tables"])}
+    except (ValueError, TypeError, KeyError) as error:
+        raise Odd("the counts of node {}: {}".format(fqdn, reason(error)))
 
 

@@ -7,30 +7,14 @@
 # being made. Nothing is written to the storage.
 import json
 import logging
-import os
-import resource
 import sys
 from collections import defaultdict
 from datetime import datetime, timezone
 from pathlib import Path
 
-# Of this program's memory, in bytes: the container is Medusa's, which may be in
-# the middle of a backup, and kubelet ends all of it where it takes too much.
-MEMORY = 512 << 20
 # How many token maps are read of one backup: one, where no two datacenters have
 # part in it and names resolve.
 MAPS = 4
-
-
-def modest():
-    # The first to go where memory or CPU is short. What the system does not allow
-    # is not needed.
-    for change in (lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
-                   lambda: Path("/proc/self/oom_score_adj").write_text("1000"), lambda: os.nice(10)):
-        try:
-            change()
-        except Exception:
-            pass
 
 
 def tell(line):

@@ -52,6 +52,8 @@ def inspect(config, asking, name, answer):
         }
         for section in json.loads(manifest)
     ]
+    if os.environ.get("STATEGRAFT_CONTENTS_FILE"):
+        answer["contents"] = counted(asking, name, fqdn)
 
 
 def check(ini, name, heard, answer):

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // prechecked is what the script tells (agent/restore, Report).
@@ -20,6 +22,7 @@ type prechecked struct {
 		Keyspace, Table string
 		Files           map[string]int64
 	}
+	Contents *node.Contents
 }
 
 // precheck runs the script for a node.

@@ -19,6 +19,18 @@ var precheck string
 //go:embed restore.py
 var restore string
 
+//go:embed running.py
+var running string
+
+//go:embed counting.py
+var counting string
+
+//go:embed discard.py
+var discard string
+
+//go:embed contents.py
+var contents string
+
 //go:embed serve.py
 var serve string
 
@@ -32,4 +44,10 @@ var Lookup = common + asking + lookup
 var Restore = common + restore
 
 // Serve runs medusa.service.grpc.server.
-var Serve = common + serve
+var Serve = common + running + counting + serve
+
+// Discard removes this node's part of a backup that is not complete from the storage.
+var Discard = common + asking + discard
+
+// Contents tells as JSON what was counted of a node's part in a backup.
+var Contents = common + asking + contents

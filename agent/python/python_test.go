@@ -23,6 +23,7 @@ class Storage:
     def list_cluster_backups(self, index=None):
         yield types.SimpleNamespace(name="odd", node_backups={"n": 1}, expected_node_backups=lambda: [])
         yield types.SimpleNamespace(name="good", node_backups={"n": 1}, expected_node_backups=lambda: [1])
+        yield types.SimpleNamespace(name="as of 0.28", node_backups={"n": 1})
 `,
 	"tenacity.py": "def retry_if_exception(predicate):\n    return predicate\n",
 	"medusa/service/grpc/server.py": `
@@ -114,7 +115,7 @@ func TestServeScript(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"config /own/medusa.ini\n", "listed ['good']\n", "Backup odd is left out", "again False False True True True\n"} {
+	for _, want := range []string{"config /own/medusa.ini\n", "listed ['good', 'as of 0.28']\n", "Backup odd is left out", "again False False True True True\n"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -3,6 +3,7 @@ package python
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,14 @@ class Driver:
             logging.error("An error occurred: SlowDown")
             return None
         return (self.root / path).read_text() if (self.root / path).exists() else None
+    def get_blob_content_as_string(self, path):
+        return self.content(path)
+    def delete_objects(self, blobs):
+        for blob in blobs:
+            if os.environ.get("STUCK") and blob.name.endswith(os.environ["STUCK"]):
+                raise Fault("AccessDenied")
+            self.note("delete", blob.name)
+            (self.root / blob.name).unlink()
 class NodeBackup:
     def __init__(self, storage, fqdn, name):
         self.storage, self.meta = storage, storage._prefix / fqdn / name / "meta"
@@ -161,6 +170,9 @@ func (s *shelf) put(b made) {
 	index := store + "index/backup_index/" + b.name + "/"
 	for _, n := range b.nodes {
 		meta := store + n + "/" + b.name + "/meta/"
+		if b.full {
+			s.write(store+n+"/"+b.name+"/data/shop/orders-11/nb-1-big-Data.db", "01234")
+		}
 		s.write(index+"tokenmap_"+n+".json", b.tokenmap)
 		s.write(index+"schema_"+n+".cql", "x")
 		s.write(fmt.Sprintf("%sstarted_%s_%d.timestamp", index, n, b.at), "x")
@@ -186,8 +198,15 @@ type answered struct {
 // look runs the script, and tells what the storage was asked for.
 func (s *shelf) look(args []string, env ...string) (a answered, calls []string, printed string) {
 	s.t.Helper()
+	calls, printed = s.ask(Lookup, &a, args, env...)
+	return a, calls, printed
+}
+
+// ask runs a script and reads its answer.
+func (s *shelf) ask(script string, a any, args []string, env ...string) (calls []string, printed string) {
+	s.t.Helper()
 	out, noted := filepath.Join(s.t.TempDir(), "answer.json"), filepath.Join(s.t.TempDir(), "calls")
-	command := exec.Command(s.interpreter, append([]string{"-c", Lookup, s.dir + "/medusa.ini", out}, args...)...)
+	command := exec.Command(s.interpreter, append([]string{"-c", script, s.dir + "/medusa.ini", out}, args...)...)
 	command.Env = append(append([]string{"PATH=" + os.Getenv("PATH"), "POD_IP=stategraft-lookup", "CALLS=" + noted}, s.env...), env...)
 	text, err := command.CombinedOutput()
 	if err != nil {
@@ -195,13 +214,13 @@ func (s *shelf) look(args []string, env ...string) (a answered, calls []string, 
 	}
 	content, err := os.ReadFile(out)
 	if err == nil {
-		err = json.Unmarshal(content, &a)
+		err = json.Unmarshal(content, a)
 	}
 	if err != nil {
 		s.t.Fatalf("%v\n%s\n%s", err, content, text)
 	}
 	listed, _ := os.ReadFile(noted)
-	return a, strings.Split(strings.TrimSpace(string(listed)), "\n"), string(text)
+	return strings.Split(strings.TrimSpace(string(listed)), "\n"), string(text)
 }
 
 func ringOf(dc string, nodes ...string) string {
@@ -217,3 +236,20 @@ func ringOf(dc string, nodes ...string) string {
 }
 
 var three = []string{"c-0", "c-1", "c-2"}
+
+// stored are the names of all objects.
+func (s *shelf) stored() []string {
+	s.t.Helper()
+	root := filepath.Join(s.dir, "store", "b")
+	var names []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, strings.TrimPrefix(path, root+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return names
+}

@@ -223,6 +223,9 @@ func (j *job) verify(report Report, l layout, as node.Done) (string, node.Done, 
 	if err := Verify(report.DataDirectory, report.Tables, j.remote()); err != nil {
 		return "", node.Done{}, fmt.Errorf("backup %s: %w", j.Backup, err)
 	}
+	if err := j.leaveContents(report.Contents); err != nil {
+		return "", node.Done{}, err
+	}
 	removed, err := removeStale(l)
 	if err != nil {
 		return "", node.Done{}, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // Report is what precheck.py tells of the storage.
@@ -21,6 +23,8 @@ type Report struct {
 	ServerType           string   `json:"serverType"`
 	ServerVersion        string   `json:"serverVersion"`
 	Tables               []Table  `json:"tables"`
+	// Contents is what was counted when the backup was made, where that is asked for.
+	Contents *node.Contents `json:"contents"`
 }
 
 // Table is one section of a manifest.

@@ -53,6 +53,10 @@ type Config struct {
 	Temp          string // for the download, on the data volume (MEDUSA_TMP_DIR)
 	Private       string // for what only this container reads
 
+	// ContentsFile is where to leave what was counted when the backup was made; empty for
+	// nowhere. Where it was not, no file is left.
+	ContentsFile string
+
 	PrecheckLimit time.Duration
 	Progress      time.Duration // between two lines about the download
 	// Tell is called when something has changed, and every second or so of a download.

@@ -47,7 +47,7 @@ func (c Config) lock() (*os.File, error) {
 func (c Config) env() []string {
 	change := map[string]string{
 		"BACKUP_NAME": c.Backup, "RESTORE_KEY": c.id(), "RESTORE_MAPPING": "",
-		"MEDUSA_TMP_DIR": c.Temp, "MEDUSA_CQL_K8S_SECRETS_PATH": "",
+		"MEDUSA_TMP_DIR": c.Temp, "MEDUSA_CQL_K8S_SECRETS_PATH": "", "STATEGRAFT_CONTENTS_FILE": c.ContentsFile,
 	}
 	if c.remote() {
 		if c.Source == "" {

@@ -18,11 +18,13 @@ const DefaultPort = 50061
 const PortName = "stategraft-node"
 
 // Paths of the service. All are read with GET and answer JSON, or an Error with the
-// status of it.
+// status of it. DELETE of PathBackup discards this node's part of a backup that is
+// not complete, and answers Discarded: 409 where it runs or is complete.
 const (
-	PathReport  = "/v1/node"    // Report
-	PathBackups = "/v1/backups" // Backups; parameter prefix
-	PathBackup  = "/v1/backup"  // Backup; parameters name and prefix
+	PathReport   = "/v1/node"     // Report
+	PathBackups  = "/v1/backups"  // Backups; parameter prefix
+	PathBackup   = "/v1/backup"   // Backup; parameters name and prefix
+	PathContents = "/v1/contents" // Contents; parameters name, prefix and node; 404 where the backup has none
 )
 
 // Error is the body of an answer that is not 200.
@@ -43,8 +45,11 @@ type Report struct {
 	Previous []Previous `json:"previous,omitempty"` // data that are kept
 	Restore  *Progress  `json:"restore,omitempty"`  // in the restore container only
 
-	BackupRunning bool   `json:"backupRunning,omitempty"`
-	Waiting       string `json:"waiting,omitempty"` // what Medusa waits for
+	// BackupRunning tells that Medusa makes a backup, from when it was asked for one
+	// to the end of that; Backup tells which.
+	BackupRunning bool     `json:"backupRunning,omitempty"`
+	Backup        *Running `json:"backup,omitempty"`
+	Waiting       string   `json:"waiting,omitempty"` // what Medusa waits for
 }
 
 // Done is a restore that was done on a volume.

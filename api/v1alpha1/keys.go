@@ -72,18 +72,16 @@ const (
 	// AnnotationGRPCTLS is on or off: whether the sidecars' gRPC asks for mutual
 	// TLS, with SecretGRPC.
 	AnnotationGRPCTLS = Group + "/grpc-tls"
-)
 
-// Annotations of a pod or its namespace about its backups. They are not read yet,
-// and hence not among Annotations.
-const (
-	// AnnotationBackupSchedule is a cron expression: the pod's workload gets a
-	// BackupSchedule with it.
+	// AnnotationBackupSchedule is a cron expression in UTC: the pod's cluster gets a
+	// BackupSchedule with it (operations/annotated).
 	AnnotationBackupSchedule = Group + "/backup-schedule"
-	// AnnotationRetain is how many complete backups of that schedule are kept.
+	// AnnotationRetain is how many complete backups of that schedule are kept; all
+	// without it.
 	AnnotationRetain = Group + "/retain"
 	// AnnotationRPO is how old the pod's last complete backup may become before that
-	// is told, a Period (14d) or a duration (90m).
+	// is told, a Period (14d) or a duration (90m); without it, what follows from its
+	// schedule (operations/rpo).
 	AnnotationRPO = Group + "/rpo"
 )
 
@@ -94,6 +92,7 @@ var Annotations = []string{
 	AnnotationContainer, AnnotationHostNetwork, AnnotationSpread, AnnotationColocateWith,
 	AnnotationExpose, AnnotationMedusaImage, AnnotationAgentImage, AnnotationSidecarResources,
 	AnnotationGRPCPort, AnnotationGRPCTLS, AnnotationHeldBack,
+	AnnotationBackupSchedule, AnnotationRetain, AnnotationRPO,
 }
 
 // Labels lists every label that Stategraft reads.

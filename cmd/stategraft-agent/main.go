@@ -35,8 +35,10 @@ func root() *cobra.Command {
 		&cobra.Command{Use: "setup", Short: "Prepare a restore: volume, agent and configuration", Args: cobra.NoArgs, RunE: setup},
 		&cobra.Command{Use: "snapshot-server", Short: "Take and clear snapshots for Medusa by nodetool", Args: cobra.NoArgs, RunE: snapshots},
 		&cobra.Command{Use: "status", Short: "Print what the pod's containers tell of themselves", Args: cobra.NoArgs, RunE: status},
+		&cobra.Command{Use: "count", Short: "Count the tables in the directories that are on the input", Args: cobra.NoArgs, RunE: count, Hidden: true},
 		medusa,
 		annaCommand(),
+		verifyCommand(),
 	)
 	return root
 }

@@ -49,6 +49,12 @@ func serveNode(ctx context.Context, log *slog.Logger, secrets *event.Secrets) {
 			return nodeReport(places(), os.Getenv("STATEGRAFT_DATA_MOUNT"))
 		},
 		Backups: asking.Backups, Backup: asking.Backup,
+		Contents: func(ctx context.Context, prefix, name, of string) (node.Contents, error) {
+			return contents(ctx, asking, prefix, name, of)
+		},
+		Discard: func(ctx context.Context, prefix, name string) (node.Discarded, error) {
+			return discard(ctx, asking, prefix, name)
+		},
 		Secrets: secrets, Log: log,
 	})
 }
@@ -76,8 +82,7 @@ func nodeReport(places files.Places, mount string) (node.Report, error) {
 	if err := errors.Join(err, err2, err3); err != nil {
 		return r, fmt.Errorf("look at the data volume: %w", err)
 	}
-	_, err = os.Stat(medusa.BackupMarker)
-	r.BackupRunning = err == nil
+	r.Backup, r.BackupRunning = medusa.Running(private(), medusa.BackupMarker)
 	r.Waiting = waiting(places)
 	return r, nil
 }

@@ -63,6 +63,7 @@ func restoreOnce(*cobra.Command, []string) error {
 		SavedCaches:   os.Getenv("STATEGRAFT_SAVED_CACHES_DIRECTORY"),
 		Temp:          os.Getenv("MEDUSA_TMP_DIR"),
 		Private:       private(),
+		ContentsFile:  os.Getenv("STATEGRAFT_CONTENTS_FILE"),
 		PrecheckLimit: length("STATEGRAFT_PRECHECK_LIMIT", 10*time.Minute, log),
 		Progress:      length("STATEGRAFT_PROGRESS", 30*time.Second, log),
 		Secrets:       secrets, Log: log,

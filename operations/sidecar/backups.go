@@ -22,6 +22,10 @@ var ErrForgotten = errors.New("the sidecar knows no such backup")
 // ErrExists says that the node has a part in a backup of the name already.
 var ErrExists = errors.New("there is a backup of this name already")
 
+// ErrBusy says that this node makes a backup, deletes one or purges, and does not do two
+// of these at once: ask again.
+var ErrBusy = errors.New("the node is busy with another backup or deletion")
+
 // ErrNotDeleted says that Medusa did not delete what it was asked to: the backup runs,
 // or something of it is still there.
 var ErrNotDeleted = errors.New("the backup is not deleted")

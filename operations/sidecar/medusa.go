@@ -142,6 +142,8 @@ func (m *Medusa) failure(ctx context.Context, err error) error {
 		return unreachable(ctx, m.at, errors.New(answer.Message()))
 	case answer.Code() == codes.NotFound:
 		return fmt.Errorf("%w: %w", ErrForgotten, &CallError{answer.Code(), answer.Message()})
+	case answer.Code() == codes.FailedPrecondition: // of agent/python/serve.py only
+		return fmt.Errorf("%w: %w", ErrBusy, &CallError{answer.Code(), answer.Message()})
 	}
 	return &CallError{answer.Code(), answer.Message()}
 }

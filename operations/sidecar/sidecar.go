@@ -2,6 +2,7 @@
 // both with the mutual TLS of the namespaces' gRPC.
 //
 //	sidecar.go    the questions of api/node
+//	parts.go      what is asked of a node's part in a backup
 //	medusa.go     conversations with Medusa
 //	backups.go    what is said in them, and what Medusa's answers mean
 //	address.go    where a pod is asked
@@ -84,23 +85,24 @@ func New(source certs.Source) *Client {
 
 // Report implements Nodes.
 func (c *Client) Report(ctx context.Context, pod *corev1.Pod) (r node.Report, err error) {
-	err = c.ask(ctx, pod, question{node.PathReport, nil, reportLimit, mostOfReport}, &r)
+	err = c.ask(ctx, pod, question{path: node.PathReport, limit: reportLimit, most: mostOfReport}, &r)
 	return r, err
 }
 
 // Backups implements Nodes.
 func (c *Client) Backups(ctx context.Context, pod *corev1.Pod, prefix string) (b node.Backups, err error) {
-	err = c.ask(ctx, pod, question{node.PathBackups, url.Values{"prefix": {prefix}}, lookupLimit, mostOfLookup}, &b)
+	err = c.ask(ctx, pod, question{path: node.PathBackups, parameters: url.Values{"prefix": {prefix}}, limit: lookupLimit, most: mostOfLookup}, &b)
 	return b, err
 }
 
 // Backup implements Nodes.
 func (c *Client) Backup(ctx context.Context, pod *corev1.Pod, prefix, name string) (b node.Backup, err error) {
-	err = c.ask(ctx, pod, question{node.PathBackup, url.Values{"prefix": {prefix}, "name": {name}}, lookupLimit, mostOfLookup}, &b)
+	err = c.ask(ctx, pod, question{path: node.PathBackup, parameters: url.Values{"prefix": {prefix}, "name": {name}}, limit: lookupLimit, most: mostOfLookup}, &b)
 	return b, err
 }
 
 type question struct {
+	method     string // of HTTP; empty for GET
 	path       string
 	parameters url.Values
 	limit      time.Duration
@@ -159,7 +161,7 @@ func (c *Client) try(ctx context.Context, namespace string, at address, q questi
 		client = k.client
 	}
 	target := url.URL{Scheme: scheme, Host: at.host, Path: q.path, RawQuery: q.parameters.Encode()}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, q.method, target.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}

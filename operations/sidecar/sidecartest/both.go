@@ -2,6 +2,7 @@ package sidecartest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/stategraft/stategraft/agent/nodeserver"
 	"github.com/stategraft/stategraft/api/node"
 )
 
@@ -59,7 +61,28 @@ func (n Node) Backend() Backend {
 		Report: func(context.Context) (node.Report, error) {
 			n.Storage.mutex.Lock()
 			defer n.Storage.mutex.Unlock()
-			return node.Report{Node: n.Name, Size: 100 << 30, Free: 50 << 30, BackupRunning: n.Storage.working[n.Name] > 0}, nil
+			r := node.Report{Node: n.Name, Size: 100 << 30, Free: 50 << 30, BackupRunning: n.Storage.working[n.Name] > 0}
+			if running := n.Storage.making[n.Name]; running != nil {
+				told := *running
+				r.Backup = &told
+			}
+			return r, nil
+		},
+		Contents: func(_ context.Context, _, name, of string) (node.Contents, error) {
+			if of == "" {
+				of = n.Name
+			}
+			switch p, err := n.Storage.part(name, of); {
+			case err != nil:
+				return node.Contents{}, err
+			case p == nil || p.Contents == nil:
+				return node.Contents{}, fmt.Errorf("%w: backup %s of node %s", nodeserver.ErrNone, name, of)
+			default:
+				return *p.Contents, nil
+			}
+		},
+		Discard: func(_ context.Context, _, name string) (node.Discarded, error) {
+			return n.Storage.discard(name, n.Name)
 		},
 		Backups: func(_ context.Context, prefix string) (node.Backups, error) {
 			n.Storage.mutex.Lock()

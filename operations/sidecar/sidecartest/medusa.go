@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/stategraft/stategraft/api/medusa"
+	"github.com/stategraft/stategraft/api/node"
 	"github.com/stategraft/stategraft/patches"
 )
 
@@ -30,8 +31,9 @@ type Work struct {
 	// Objects and Bytes are what is in it. A database whose snapshot was empty has
 	// none, and Medusa calls it a success.
 	Objects, Bytes int64
-	Fails          bool // at its end
-	NeverBegins    bool // Medusa gives up after Before, and tells nobody
+	Fails          bool           // at its end
+	NeverBegins    bool           // Medusa gives up after Before, and tells nobody
+	Contents       *node.Contents // what is counted; nil for nothing
 }
 
 // Node is a simulated Medusa's.
@@ -42,6 +44,9 @@ type Node struct {
 	Work func(name string, full bool) Work
 	// MaxCount is max_backup_count of the medusa.ini: what a purge leaves.
 	MaxCount int
+	// Alone has it refuse a backup while it makes one, as the agent's hooks do
+	// (agent/python/running.py). Else there is an image whose Python cannot be run.
+	Alone bool
 }
 
 // Medusa is a sidecar that runs a simulated Medusa: the real gRPC service with
@@ -62,11 +67,11 @@ func Address(i int) string { return fmt.Sprintf("127.20.%d.%d", i/250, i%250+1) 
 
 // StartMedusa starts one at an address such as 127.0.0.7 and, where port is 0, at a
 // port that is free there.
-func StartMedusa(ip string, port int, pair Pair, node Node) (*Medusa, error) {
-	if node.Work == nil {
-		node.Work = func(string, bool) Work { return Work{Objects: 10, Bytes: 10 << 10} }
+func StartMedusa(ip string, port int, pair Pair, of Node) (*Medusa, error) {
+	if of.Work == nil {
+		of.Work = func(string, bool) Work { return Work{Objects: 10, Bytes: 10 << 10} }
 	}
-	m := &Medusa{IP: ip, Port: port, node: node, pair: pair, calls: map[string]int{}}
+	m := &Medusa{IP: ip, Port: port, node: of, pair: pair, calls: map[string]int{}}
 	if err := m.Run(); err != nil {
 		return nil, err
 	}

@@ -71,20 +71,23 @@ func (p *process) AsyncBackup(_ context.Context, r *medusa.BackupRequest) (*medu
 	if p.ctx.Err() != nil {
 		return nil, status.Error(codes.Unavailable, "it ends")
 	}
+	worked, err := p.node.Storage.work(r.GetName(), p.node.Name, p.node.Alone)
+	if err != nil {
+		return nil, err
+	}
 	j := &job{done: make(chan struct{})}
 	p.hear(r.GetName(), j, true)
 	p.jobs.Add(1)
 	go func() {
 		defer p.jobs.Done()
 		defer close(j.done)
+		defer worked()
 		j.err = p.backUp(r.GetName(), r.GetMode() == medusa.BackupRequest_FULL)
 	}()
 	return &medusa.BackupResponse{BackupName: r.GetName(), Status: medusa.StatusType_IN_PROGRESS}, nil
 }
 
 func (p *process) backUp(name string, full bool) error {
-	p.node.Storage.work(p.node.Name, 1)
-	defer p.node.Storage.work(p.node.Name, -1)
 	switch there, err := p.node.Storage.part(name, p.node.Name); {
 	case err != nil:
 		return err
@@ -108,7 +111,7 @@ func (p *process) backUp(name string, full bool) error {
 	if w.Fails {
 		return errors.New("the snapshot fails")
 	}
-	return p.node.Storage.finish(name, p.node.Name, w.Objects, w.Bytes)
+	return p.node.Storage.finish(name, p.node.Name, w)
 }
 
 func (p *process) wait(d time.Duration) error {
@@ -202,11 +205,11 @@ func (p *process) DeleteBackup(_ context.Context, r *medusa.DeleteBackupRequest)
 }
 
 // PurgeBackups leaves this node's youngest. Where it fails the process ends.
-func (p *process) PurgeBackups(context.Context, *medusa.PurgeBackupsRequest) (*medusa.PurgeBackupsResponse, error) {
+func (p *process) PurgeBackups(ctx context.Context, _ *medusa.PurgeBackupsRequest) (*medusa.PurgeBackupsResponse, error) {
 	answer, err := p.node.Storage.purge(p.node.Name, p.node.MaxCount)
 	if err != nil {
 		go p.exit()
-		<-p.ctx.Done()
+		<-ctx.Done() // until the connection is gone
 		return nil, status.Error(codes.Unavailable, "it ends")
 	}
 	return answer, nil

@@ -33,6 +33,9 @@ type Backend struct {
 	Report  func(context.Context) (node.Report, error)
 	Backups func(ctx context.Context, prefix string) (node.Backups, error)
 	Backup  func(ctx context.Context, prefix, name string) (node.Backup, error)
+	// Contents and Discard are those of nodeserver.Config, with its errors.
+	Contents func(ctx context.Context, prefix, name, of string) (node.Contents, error)
+	Discard  func(ctx context.Context, prefix, name string) (node.Discarded, error)
 }
 
 // Pair is the content of Secret stategraft-grpc. The zero value is none: the sidecar
@@ -112,7 +115,7 @@ func Start(ip string, port int, pair Pair, backend Backend) (*Server, error) {
 		defer close(s.done)
 		nodeserver.Run(ctx, nodeserver.Config{
 			Address: ip, Port: port, TLSDir: s.dir,
-			Report: backend.Report, Backups: backend.Backups, Backup: backend.Backup,
+			Report: backend.Report, Backups: backend.Backups, Backup: backend.Backup, Contents: backend.Contents, Discard: backend.Discard,
 			Log: slog.New(slog.DiscardHandler),
 		})
 	}()

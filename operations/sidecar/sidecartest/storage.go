@@ -8,7 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stategraft/stategraft/agent/nodeserver"
 	"github.com/stategraft/stategraft/api/medusa"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // Storage is where a cluster's simulated Medusas keep their backups. It outlives them.
@@ -22,6 +27,7 @@ type Storage struct {
 	trouble  error
 	rings    map[string][]*medusa.BackupNode // of the token maps, by backup
 	working  map[string]int                  // how many backups a node is asked for and has not ended
+	making   map[string]*node.Running        // the last of them
 	running  map[string]int                  // how many of them have begun
 	now      int                             // over all nodes
 	most     int
@@ -34,11 +40,12 @@ type Part struct {
 	Started, Finished time.Time // Finished is zero until then
 	Full              bool
 	Objects, Bytes    int64
+	Contents          *node.Contents // what was counted; nil for nothing
 }
 
 // NewStorage makes an empty one of a cluster of these nodes, in one rack.
 func NewStorage(nodes ...string) *Storage {
-	s := &Storage{parts: map[string]map[string]*Part{}, rings: map[string][]*medusa.BackupNode{}, working: map[string]int{}, running: map[string]int{}, damaged: map[string]bool{}}
+	s := &Storage{parts: map[string]map[string]*Part{}, rings: map[string][]*medusa.BackupNode{}, working: map[string]int{}, making: map[string]*node.Running{}, running: map[string]int{}, damaged: map[string]bool{}}
 	for i, n := range nodes {
 		s.ring = append(s.ring, &medusa.BackupNode{Host: n, Datacenter: "dc1", Rack: "r1", Tokens: []int64{int64(i) << 32}})
 	}
@@ -60,10 +67,10 @@ func (s *Storage) SetTrouble(err error) {
 }
 
 // Put stores a part, as a backup from before would have.
-func (s *Storage) Put(name, node string, p Part) {
+func (s *Storage) Put(name, of string, p Part) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.put(name, node, p)
+	s.put(name, of, p)
 }
 
 func (s *Storage) put(name, node string, p Part) {
@@ -134,11 +141,24 @@ func (s *Storage) part(name, node string) (*Part, error) {
 	return nil, s.trouble
 }
 
-// work counts what a node is asked for, as Medusa's marker file tells the agent.
-func (s *Storage) work(node string, more int) {
+// work counts what a node is asked for, and tells of it as Medusa's hooks do
+// (agent/python/running.py). Where one at a time is done it is refused while there is
+// another.
+func (s *Storage) work(name, of string, alone bool) (done func(), err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.working[node] += more
+	if r := s.making[of]; alone && r != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "this node is busy with backup %s since %s", r.Name, r.Since.Format(time.RFC3339))
+	}
+	s.working[of]++
+	s.making[of] = &node.Running{Name: name, Since: s.time().UTC().Truncate(time.Second), Phase: node.Preparing}
+	return func() {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.working[of]--; s.working[of] == 0 {
+			delete(s.making, of)
+		}
+	}, nil
 }
 
 // begin writes a part that has not finished, and finish that it has. end is for both.
@@ -165,16 +185,40 @@ func (s *Storage) end(node string) {
 	s.now--
 }
 
-func (s *Storage) finish(name, node string, objects, bytes int64) error {
+func (s *Storage) finish(name, node string, w Work) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.trouble != nil {
 		return s.trouble
 	}
 	if p := s.parts[name][node]; p != nil { // else it was deleted meanwhile
-		p.Finished, p.Objects, p.Bytes = s.time(), objects, bytes
+		p.Finished, p.Objects, p.Bytes, p.Contents = s.time(), w.Objects, w.Bytes, w.Contents
 	}
 	return nil
+}
+
+// discard removes a node's part that is not complete, as agent/python/discard.py does.
+func (s *Storage) discard(name, of string) (d node.Discarded, err error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	d = node.Discarded{Node: of, Name: name}
+	p := s.parts[name][of]
+	switch {
+	case s.working[of] > 0:
+		return d, fmt.Errorf("%w: the service is busy: backup %s", nodeserver.ErrKept, s.making[of].Name)
+	case s.trouble != nil:
+		return d, s.trouble
+	case p == nil:
+		return d, nil
+	case !p.Finished.IsZero() && p.Objects > 0:
+		return d, fmt.Errorf("%w: backup %s: it is complete", nodeserver.ErrKept, name)
+	}
+	d.Objects = int(p.Objects) + 1
+	if delete(s.parts[name], of); len(s.parts[name]) == 0 {
+		delete(s.parts, name)
+		delete(s.rings, name)
+	}
+	return d, nil
 }
 
 // remove deletes the nodes' objects that begin with a name, as a storage lists them,
