@@ -1,0 +1,161 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/sidecar"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// atOnce is how many pods are asked at a time.
+const atOnce = 16
+
+func (r *Remover) now() time.Time {
+	if r.Clock != nil {
+		return r.Clock()
+	}
+	return time.Now()
+}
+
+// order has the pods that run, those that are likely to have a part first.
+func (r *Remover) order(b *api.Backup, all []corev1.Pod) []corev1.Pod {
+	has := map[string]bool{}
+	for i := range b.Status.Pods {
+		has[b.Status.Pods[i].Name] = true
+	}
+	var first, rest []corev1.Pod
+	for i := range all {
+		switch {
+		case all[i].DeletionTimestamp != nil || all[i].Status.PodIP == "":
+		case has[all[i].Name]:
+			first = append(first, all[i])
+		default:
+			rest = append(rest, all[i])
+		}
+	}
+	return slices.Concat(first, rest)
+}
+
+// speaker finds a pod that answers, and looks below the prefix.
+func (r *Remover) speaker(ctx context.Context, pods []corev1.Pod, prefix string) (*corev1.Pod, error) {
+	var failed error
+	other := ""
+	for i := range pods {
+		report, err := r.Nodes.Report(ctx, &pods[i])
+		switch {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("asking pods of the backup: %w", context.Cause(ctx))
+		case errors.Is(err, sidecar.ErrNoService):
+		case err != nil:
+			failed = err
+		case report.Prefix != prefix:
+			other = fmt.Sprintf("pod %s looks below %q", pods[i].Name, workload.Short(report.Prefix))
+		default:
+			return &pods[i], nil
+		}
+	}
+	switch {
+	case failed != nil:
+		return nil, waitFor(SidecarUnreachable, failed, "the data are deleted through a sidecar of the cluster, and none answers: %v", failed)
+	case other != "":
+		return nil, waitFor(OtherStorage, nil, "the data are below prefix %q of the storage, and no running pod of the namespace looks there (%s): start one that does, or set deletionPolicy: Keep to let the object go and keep the data", prefix, other)
+	}
+	return nil, waitFor(NoSidecar, nil, "the data are deleted through a sidecar of the cluster, and no pod of it runs: start one, or set deletionPolicy: Keep to let the object go and keep the data")
+}
+
+// list lists the storage below a prefix; without one, it is said so.
+func (r *Remover) list(ctx context.Context, pod *corev1.Pod, prefix string) ([]node.Summary, error) {
+	if prefix == "" {
+		prefix = "." // an empty one is the pod's own
+	}
+	list, err := r.Nodes.Backups(ctx, pod, prefix)
+	switch {
+	case err == nil:
+		return list.Backups, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("listing the storage: %w", context.Cause(ctx))
+	case errors.Is(err, sidecar.ErrUnreachable):
+		return nil, waitFor(SidecarUnreachable, err, "the storage cannot be listed, as the sidecar does not answer: %v", err)
+	}
+	return nil, waitFor(StorageUnreachable, err, "the storage cannot be listed: %v", err)
+}
+
+// survey asks all pods whether a backup runs. Those of other clusters and without a
+// sidecar are left out.
+func (r *Remover) survey(ctx context.Context, pods []corev1.Pod, prefix string) []answer {
+	answers := make([]*answer, len(pods))
+	turn := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range pods {
+		all.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			report, err := r.Nodes.Report(ctx, &pods[i])
+			if errors.Is(err, sidecar.ErrNoService) || err == nil && report.Prefix != prefix {
+				return
+			}
+			a := &answer{pod: &pods[i], node: report.Node, err: err}
+			if a.node == "" {
+				a.node = pods[i].Name
+			}
+			if report.BackupRunning {
+				a.running = "a backup"
+				if report.Backup != nil {
+					a.running = "backup " + workload.Short(report.Backup.Name)
+				}
+			}
+			answers[i] = a
+		})
+	}
+	all.Wait()
+	var said []answer
+	for _, a := range answers {
+		if a != nil {
+			said = append(said, *a)
+		}
+	}
+	return said
+}
+
+// absent judges a listing without the backup: it is gone, unless nothing of what other
+// Backups of the cluster say is there either. Then the storage may be another one.
+func (r *Remover) absent(ctx context.Context, b *api.Backup, list []node.Summary) error {
+	if r.Cached == nil {
+		return nil
+	}
+	prefix, name := Stored(b)
+	var all api.BackupList
+	if err := r.Cached.List(ctx, &all, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("reading which backups have to be there: %w", err)
+	}
+	there := map[string]bool{}
+	for _, s := range list {
+		there[s.Name] = true
+	}
+	var lacking []string
+	for i := range all.Items {
+		other := &all.Items[i]
+		at, called := Stored(other)
+		if called == "" || called == name || at != prefix || other.Status.Phase != api.BackupComplete && other.Status.Phase != api.BackupPartial {
+			continue
+		}
+		if there[called] {
+			return nil
+		}
+		lacking = append(lacking, called)
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	return waitFor(ListEmpty, nil, "the storage shows nothing of this backup, but nothing of %d others either that have to be there (%s): is it another bucket? Set deletionPolicy: Keep to let the object go", len(lacking), someOf(lacking))
+}
