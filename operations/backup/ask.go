@@ -1,0 +1,108 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/sidecar"
+)
+
+// keep takes over a pod that was read.
+func (p *note) keep(pod *corev1.Pod, now time.Time) {
+	if p.uid != pod.UID {
+		p.try, p.failure, p.discards = 0, "", 0
+	}
+	if p.absent {
+		p.answers()
+	}
+	p.uid, p.pod, p.read, p.leaving = pod.UID, slim(pod), now, pod.DeletionTimestamp != nil
+	if p.version == "" {
+		p.version = pod.ResourceVersion
+	}
+}
+
+// unlabelled tells whether the pod was found though the informer does not have it.
+func (p *note) unlabelled() bool { return p.pod != nil && p.pod.Labels[api.LabelInjected] == "" }
+
+// seen is what is known of a pod without asking it.
+func (p *note) seen(at *api.PodBackup) seen {
+	s := seen{uid: p.uid, leaving: p.leaving, since: p.since, why: p.why, asked: p.try == at.Tries}
+	switch {
+	case p.since.IsZero():
+	case p.absent:
+		s.sight = absentSight
+	default:
+		s.sight = silentSight
+	}
+	if p.discards >= mostDiscards {
+		s.stuck = p.refusal
+	}
+	return s
+}
+
+// observePods asks pods how far they are.
+func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w *world, asked []*api.PodBackup) {
+	now := r.clock()
+	answers := make([]seen, len(asked))
+	r.each(len(asked), func(i int) { answers[i] = r.observe(ctx, b, n.pods[asked[i].Name].pod) })
+	for i, at := range asked {
+		p, s := n.pod(at.Name), answers[i]
+		if s.sight == silentSight {
+			p.misses(false, s.why, now)
+		} else {
+			p.answers()
+		}
+		known := p.seen(at)
+		s.uid, s.leaving, s.since, s.asked, s.stuck = known.uid, known.leaving, known.since, known.asked, known.stuck
+		if s.sight == idleSight {
+			s.why = p.failure
+		}
+		p.later(now)
+		w.pods[at.Name] = s
+	}
+}
+
+// observe asks one pod.
+func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod) seen {
+	if wrong := CheckPod(pod); wrong != "" {
+		return seen{sight: silentSight, why: wrong}
+	}
+	phase, err := r.ask.Status(ctx, pod, b.Status.Name)
+	switch {
+	case errors.Is(err, sidecar.ErrForgotten):
+		return r.idle(ctx, pod)
+	case errors.Is(err, sidecar.ErrUnreachable), errors.Is(err, sidecar.ErrNoService):
+		return seen{sight: silentSight, why: line(err.Error())}
+	case err != nil:
+		return seen{sight: troubledSight, why: line(err.Error())}
+	}
+	switch phase {
+	case sidecar.Running:
+		return seen{sight: runningSight}
+	case sidecar.Succeeded:
+		return seen{sight: succeededSight}
+	case sidecar.Failed:
+		return seen{sight: failedSight}
+	}
+	return seen{sight: troubledSight, why: "its Medusa does not say how far the backup is"}
+}
+
+// idle asks a pod that knows nothing of the backup whether it makes one.
+func (r *reconciler) idle(ctx context.Context, pod *corev1.Pod) seen {
+	report, err := r.ask.Report(ctx, pod)
+	if err != nil {
+		return seen{sight: silentSight, why: line(err.Error())}
+	}
+	s := seen{sight: idleSight, reported: true, node: report.Node, prefix: report.Prefix}
+	if report.BackupRunning {
+		s.sight = busySight
+		if report.Backup != nil {
+			s.busyWith = report.Backup.Name
+		}
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+package backup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// kindSet is a workload's kind whose pods are known before they are there.
+const kindSet = "StatefulSet"
+
+// candidates are the names of the pods that the Backup is about, with the pods that
+// there are.
+func candidates(f Facts) (names []string, pods map[string]*corev1.Pod, p *Problem) {
+	pods = map[string]*corev1.Pod{}
+	matches, expected, p := wanted(f)
+	if p != nil {
+		return nil, nil, p
+	}
+	for _, pod := range f.Pods {
+		if matches(pod) && !over(f, pod) {
+			pods[pod.Name] = pod
+			names = append(names, pod.Name)
+		}
+	}
+	for _, name := range expected {
+		if pods[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, natural)
+	return slices.Compact(names), pods, nil
+}
+
+// wanted tells of a pod whether it is meant, and which are whether they are there or
+// not.
+func wanted(f Facts) (matches func(*corev1.Pod) bool, expected []string, p *Problem) {
+	spec := f.Backup.Spec.Pods
+	switch {
+	case spec == nil:
+		return nil, nil, &Problem{Reason: ReasonBadSpec, Message: "the Backup names no pods"}
+	case len(spec.Names) > 0:
+		return func(pod *corev1.Pod) bool { return slices.Contains(spec.Names, pod.Name) }, spec.Names, nil
+	case spec.Selector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+		if err != nil {
+			return nil, nil, &Problem{Reason: ReasonBadSpec, Message: "spec.pods.selector: " + err.Error()}
+		}
+		return func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) }, nil, nil
+	case spec.Workload != nil:
+		if f.Set != nil {
+			expected = expectedOf(f.Set)
+		}
+		return func(pod *corev1.Pod) bool { return makes(f.Set, spec.Workload, pod) }, expected, nil
+	}
+	return nil, nil, &Problem{Reason: ReasonBadSpec, Message: "spec.pods has neither a workload nor a selector nor names"}
+}
+
+// over tells whether a pod has ended or is on its way out, and is not waited for.
+func over(f Facts, pod *corev1.Pod) bool {
+	if f.Backup.Spec.Pods.Selector != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) && medusa(pod) == nil {
+		return true // a Job's
+	}
+	return f.Set != nil && pod.DeletionTimestamp != nil && !slices.Contains(expectedOf(f.Set), pod.Name)
+}
+
+// makes tells whether a workload is the controlling owner of a pod.
+func makes(set *appsv1.StatefulSet, w *api.BackupWorkload, pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != cmp.Or(w.Kind, kindSet) || owner.Name != w.Name {
+		return false
+	}
+	return set == nil || owner.UID == set.UID
+}
+
+// expectedOf are the pods that a StatefulSet is to have.
+func expectedOf(set *appsv1.StatefulSet) (names []string) {
+	from, count := 0, 1
+	if set.Spec.Replicas != nil {
+		count = int(*set.Spec.Replicas)
+	}
+	if set.Spec.Ordinals != nil {
+		from = int(set.Spec.Ordinals.Start)
+	}
+	for i := range count {
+		names = append(names, set.Name+"-"+strconv.Itoa(from+i))
+	}
+	return names
+}
+
+// CheckPod tells why a pod cannot be backed up, or is empty.
+func CheckPod(pod *corev1.Pod) string {
+	sidecar := medusa(pod)
+	switch {
+	case pod.Labels[api.LabelInject] == api.InjectDisabled:
+		return fmt.Sprintf("it is opted out by its label %s=%s, and has no sidecar; take the label out of its template", api.LabelInject, api.InjectDisabled)
+	case sidecar == nil:
+		return fmt.Sprintf("it has no sidecar; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %s)", pod.Name)
+	case !slices.ContainsFunc(sidecar.Ports, func(p corev1.ContainerPort) bool { return p.Name == node.PortName }):
+		return fmt.Sprintf("it was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
+	}
+	return ""
+}
+
+// foreign is the kind of a pod's database where its backups cannot be asked for.
+func foreign(pod *corev1.Pod) string {
+	if kind := pod.Labels[api.LabelInjected]; kind != "" && kind != string(workload.KindCassandra) {
+		return workload.Short(kind)
+	}
+	return ""
+}
+
+func medusa(pod *corev1.Pod) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == patches.ContainerMedusa {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// natural orders names so that cas-10 comes after cas-9.
+func natural(a, b string) int {
+	headA, numberA := numbered(a)
+	headB, numberB := numbered(b)
+	return cmp.Or(cmp.Compare(headA, headB), cmp.Compare(numberA, numberB), cmp.Compare(a, b))
+}
+
+// numbered splits a name into its head and the number at its end; -1 for none.
+func numbered(name string) (head string, number int) {
+	head = strings.TrimRight(name, "0123456789")
+	n, err := strconv.Atoi(name[len(head):])
+	if err != nil {
+		return name, -1
+	}
+	return head, n
+}
