@@ -140,7 +140,8 @@ func Decide(now time.Time, spec Spec, state State) Decision {
 		d.Message = fmt.Sprintf("the backup of %s is left out: %s late, and startingDeadline is %s", spec.say(due.Add(delay)), short(late), *limit)
 		return d
 	}
-	d.Action, d.Reason, d.Message = Run, Due, "the backup of "+spec.say(due.Add(delay))
+	what := "the backup of " + spec.say(due.Add(delay))
+	d.Action, d.Reason, d.Message = Run, Due, what
 	if late >= onTime {
 		d.Reason = Overdue
 		d.Message += fmt.Sprintf(", %s late", short(late))
@@ -148,15 +149,16 @@ func Decide(now time.Time, spec Spec, state State) Decision {
 	if d.Missed > 0 {
 		d.Message += fmt.Sprintf(", in place of %s more that %s missed", atMost(d.Missed), plural(d.Missed, "was", "were"))
 	}
-	d.yield(now, spec, state)
+	d.yield(now, spec, state, what)
 	if limit := spec.StartingDeadline; d.Action == Wait && limit != nil {
 		d.At = earliest(d.At, due.Add(delay).Add(*limit).Add(time.Second))
 	}
 	return d
 }
 
-// yield lets what goes on in the cluster come first.
-func (d *Decision) yield(now time.Time, spec Spec, state State) {
+// yield lets what goes on in the cluster come first. While it waits the message stays
+// as it is: a status that has it is not written each minute.
+func (d *Decision) yield(now time.Time, spec Spec, state State, what string) {
 	var busy, replaced []Active
 	for _, a := range state.Active {
 		switch stuck := !a.Until.IsZero() && now.After(a.Until); {
@@ -178,7 +180,7 @@ func (d *Decision) yield(now time.Time, spec Spec, state State) {
 	switch {
 	case state.Deleting:
 		d.Action, d.Reason, d.At = Wait, Cleaning, now.Add(retry)
-		d.Message = "waits for the deletion of backups: " + d.Message
+		d.Message = "waits for the deletion of backups: " + what
 	case len(busy) > 0:
 		first := slices.MinFunc(busy, func(a, b Active) int {
 			return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name))
@@ -189,7 +191,7 @@ func (d *Decision) yield(now time.Time, spec Spec, state State) {
 				d.At = earliest(d.At, a.Until.Add(time.Second))
 			}
 		}
-		d.Message = fmt.Sprintf("waits for backup %s, which began at %s: %s", first.Name, spec.say(first.Started), d.Message)
+		d.Message = fmt.Sprintf("waits for backup %s, which began at %s: %s", first.Name, spec.say(first.Started), what)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/schedule/retention"
 )
 
@@ -155,13 +158,22 @@ func TestName(t *testing.T) {
 	if a == b || len(a) != maxName || len(b) != maxName {
 		t.Error(a, b)
 	}
-	for _, name := range []string{"data", "database", "data" + strings.Repeat("n", 50), "d", "nightly", long} {
-		if got := Name(name, at); !retention.SafeName(got) || len(got) > maxName {
-			t.Error(got)
+	// A schedule is known again from the name in the storage, which begins with digits:
+	// no name of a schedule makes it an unsafe one.
+	for _, name := range []string{"data", "database", "d", "nightly", long} {
+		object := Name(name, at)
+		b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Name: object, UID: "u", Labels: map[string]string{api.LabelSchedule: name}, CreationTimestamp: metav1.NewTime(at)}}
+		if parts, ok := api.ParseStorageName(b.StorageName()); !ok || parts.Schedule != name || !retention.SafeName(b.StorageName()) {
+			t.Errorf("%s: %+v", b.StorageName(), parts)
+		}
+		if got, ok := Scheduled(name, object); !ok || !got.Equal(at) {
+			t.Errorf("%s is of %s, %v", object, got, ok)
 		}
 	}
-	if got := Name("database", at); !strings.HasPrefix(got, "b-database-") {
-		t.Error(got)
+	for _, name := range []string{"", "nightly", "nightly-20261330-020000", "20261130-020000", "other-20261130-020000", "nightly-x-20261130-020000"} {
+		if got, ok := Scheduled("nightly", name); ok {
+			t.Errorf("%q is taken for one of %s", name, got)
+		}
 	}
 	if got := Name(strings.Repeat("n", 36)+"-."+strings.Repeat("m", 30), at); strings.Contains(got, "-.") || strings.Contains(got, "--") {
 		t.Error(got)

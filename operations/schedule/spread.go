@@ -32,22 +32,26 @@ const (
 	maxName = 63
 )
 
-// Name is that of the backup which a schedule makes for a time. It follows from the
+// Name is that of the Backup which a schedule makes for a time. It follows from the
 // time that was meant, not from when it is made: a controller that ended before it
-// noted what it had made finds it there, and makes no second one.
-//
-// Names of one schedule are of one width, so that none is the beginning of another:
-// Medusa deletes by the beginning of a name. What begins like its folder data would
-// lose its files with the deletion of any other (see retention.SafeName).
+// noted what it had made finds it there, and makes no second one. The name in the
+// storage has it as its end, from which the schedule is known again after the loss of
+// everything.
 func Name(schedule string, scheduled time.Time) string {
 	room := maxName - 1 - len(stampLayout)
-	if unsafe := strings.HasPrefix(schedule, "data"); unsafe || len(schedule) > room {
+	if len(schedule) > room {
 		h := fnv.New32a()
 		h.Write([]byte(schedule))
-		if unsafe {
-			schedule = "b-" + schedule
-		}
-		schedule = strings.TrimRight(schedule[:min(len(schedule), room-9)], "-.") + fmt.Sprintf("-%08x", h.Sum32())
+		schedule = strings.TrimRight(schedule[:room-9], "-.") + fmt.Sprintf("-%08x", h.Sum32())
 	}
 	return schedule + "-" + scheduled.UTC().Format(stampLayout)
+}
+
+// Scheduled is the time that a name was made for by Name of the same schedule.
+func Scheduled(schedule, name string) (at time.Time, ok bool) {
+	if len(name) < len(stampLayout) {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(stampLayout, name[len(name)-len(stampLayout):])
+	return at, err == nil && Name(schedule, at) == name
 }

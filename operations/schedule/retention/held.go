@@ -48,7 +48,7 @@ func held(s Storage, items []Item, now time.Time) (Hold, string) {
 	}
 	for _, it := range items {
 		if it.State != Missing && strings.HasPrefix(it.Name, dataFolder) {
-			return NameUnsafe, fmt.Sprintf("backup %s would lose its files by the deletion of any other, as its name begins like Medusa's folder %s: delete it or move it, then the rest goes on", it.Name, dataFolder)
+			return NameUnsafe, fmt.Sprintf("backup %[1]s would lose its files by the deletion of any other, as its name begins like Medusa's folder %[2]s. Until it is gone from the storage nothing is deleted: when it is not needed any more, or has been copied elsewhere, delete in the bucket, below the prefix, the folder %[1]s of each node and index/backup_index/%[1]s", it.Name, dataFolder)
 		}
 	}
 	return "", ""
