@@ -1,0 +1,3 @@
+package verify
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
