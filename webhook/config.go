@@ -127,6 +127,10 @@ func oneDocument(text []byte) error {
 // perPod are the annotations that make no sense as a default of all pods.
 var perPod = []string{api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationContainer, api.AnnotationDataVolume}
 
+// perNamespace are those that nobody reads from the configuration: the controllers that
+// follow them go by what stands on the objects.
+var perNamespace = []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO}
+
 func (c *Config) setDefaults() error {
 	c.defaults = map[string]string{}
 	for name, value := range c.Annotations {
@@ -139,6 +143,9 @@ func (c *Config) setDefaults() error {
 		}
 		if slices.Contains(perPod, key) {
 			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a pod", name)
+		}
+		if slices.Contains(perNamespace, key) {
+			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a namespace or a pod", name)
 		}
 		c.defaults[key] = value
 	}

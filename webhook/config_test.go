@@ -31,6 +31,7 @@ nativeSidecars: never
 		{"with its prefix", configHead + "annotations: {stategraft.io/spread: host}\n", "is written without stategraft.io/ here"},
 		{"in quotes", configHead + "annotations: {grpc-tls: 'off'}\n", ""},
 		{"without quotes", configHead + "annotations: {grpc-tls: off}\n", "in quotes"},
+		{"a schedule for all", configHead + "annotations: {backup-schedule: '@daily'}\n", "it belongs on a namespace or a pod"},
 		{"bad value", configHead + "annotations: {spread: rack}\n", "annotation stategraft.io/spread of the configuration"},
 		{"restore", configHead + "annotations: {restore: b}\n", "restore cannot be a default"},
 		{"restore-source", configHead + "annotations: {restore-source: b}\n", "restore-source cannot be a default"},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/schedule"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -139,6 +140,14 @@ func port(text string) (int32, error) {
 		return 0, errors.New("it takes a port from 1024 to 65535")
 	}
 	return int32(n), nil
+}
+
+// cron checks a cron expression, which is meant in UTC.
+func cron(text string) error {
+	if _, err := schedule.Parse(text, ""); err != nil {
+		return fmt.Errorf("it takes a cron expression in UTC, such as 0 3 * * * or @daily: %w", err)
+	}
+	return nil
 }
 
 // resources reads a container's resources, written as YAML or JSON.

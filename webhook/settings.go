@@ -27,6 +27,8 @@ type resolved struct {
 	imageChosen  bool // the pod or its namespace names Medusa's image
 	restoreAsked bool // by the pod or its namespace, well or badly, or by an order
 	restoreOwn   bool // by the pod itself
+	scheduled    bool // a schedule of backups is asked for, well or badly
+	retained     bool // and how many are kept
 }
 
 // layers are where an annotation may stand, the strongest first.
@@ -64,6 +66,9 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config, order api.Order) r
 	r.imageChosen = own || shared
 	if r.settings.RestoreSource != "" && !r.restoreAsked {
 		r.warnings = append(r.warnings, "annotation "+api.AnnotationRestoreSource+" says nothing without "+api.AnnotationRestore)
+	}
+	if r.retained && !r.scheduled {
+		r.warnings = append(r.warnings, "annotation "+api.AnnotationRetain+" says nothing without "+api.AnnotationBackupSchedule)
 	}
 	r.hints.NamespaceLabelled, r.hints.NamespaceLabel = ns.Labelled(), ns.Labels[api.LabelInject]
 	r.hints.AnyUID = config.Medusa.AnyUIDImage != ""
@@ -141,6 +146,14 @@ func (r *resolved) set(key, text string) (err error) {
 		s.GRPCTLS, err = onOff(text)
 	case api.AnnotationHeldBack:
 		err = heldBackValue(text) // heldBack reads it
+	case api.AnnotationBackupSchedule: // these three are followed by controllers, on the live pod
+		r.scheduled = true
+		err = cron(text)
+	case api.AnnotationRetain:
+		r.retained = true
+		_, err = api.ParseRetain(text)
+	case api.AnnotationRPO:
+		_, err = api.ParseRPO(text)
 	default:
 		err = errors.New("it is not read by this version")
 	}

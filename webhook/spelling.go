@@ -31,10 +31,13 @@ func carriesOwn(pod *workload.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, own) || slices.ContainsFunc(pod.Spec.InitContainers, own)
 }
 
+// ourOwn are keys that Stategraft writes on pods.
+var ourOwn = []string{api.LabelInjected, api.LabelLookup, api.LabelVerify, api.AnnotationRestoreAnswer}
+
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string
 	for key := range have {
-		if alike(key) && key != api.LabelInjected && key != api.LabelLookup && key != api.AnnotationRestoreAnswer && !slices.Contains(known, key) {
+		if alike(key) && !slices.Contains(ourOwn, key) && !slices.Contains(known, key) {
 			keys = append(keys, key)
 		}
 	}

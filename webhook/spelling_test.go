@@ -28,6 +28,11 @@ func TestMisspelt(t *testing.T) {
 		{what: "others are none of ours", pod: map[string]string{"stategraft.example/restor": "b", "stategraft.io.evil/restor": "b", "restore": "b"}, deny: "restor"},
 		{what: "our label of a live pod", labels: map[string]string{"stategraft.io/injected": "cassandra"}, want: "label stategraft.io/injected of the pod is Stategraft's to write"},
 		{what: "of a pod of our controller", labels: map[string]string{"stategraft.io/lookup": "0011223344"}, deny: "lookup"},
+		{what: "of another pod of our controller", labels: map[string]string{"stategraft.io/verify": "0011223344"}, deny: "verify"},
+		{what: "backups", pod: map[string]string{"stategraft.io/backup-scheduel": "@daily"}, want: "did you mean stategraft.io/backup-schedule?"},
+		{what: "rpo", ns: map[string]string{"stategraft.io/rto": "1h"}, want: "annotation stategraft.io/rto of the namespace is not known; did you mean stategraft.io/rpo?"},
+		{what: "retain alone", ns: map[string]string{"stategraft.io/retain": "7"}, want: "annotation stategraft.io/retain says nothing without stategraft.io/backup-schedule"},
+		{what: "retain of the pod, schedule of the namespace", pod: map[string]string{"stategraft.io/retain": "7"}, ns: map[string]string{"stategraft.io/backup-schedule": "@daily"}, deny: "says nothing"},
 		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
 	} {
 		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)

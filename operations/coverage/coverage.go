@@ -10,6 +10,7 @@
 //	watch.go      what is watched, and how little of it is kept
 //	reconcile.go  one pod after the other
 //	asked.go      pods that ask for a restore, for others to answer
+//	uncovered.go  the pods that were found, for others to read
 //	state.go      what came out
 //	metrics.go    the gauges made of it
 //

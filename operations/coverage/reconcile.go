@@ -67,7 +67,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	raw, err := r.read(ctx, pod)
+	live, raw, err := r.read(ctx, pod)
 	if err != nil || raw == nil {
 		return reconcile.Result{}, err
 	}
@@ -75,7 +75,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		Pod: raw, Namespace: namespace, Config: r.Config(),
 		NativeSidecars: r.NativeSidecars(), HeldBack: r.HeldBack,
 	}, since)
-	if r.state.put(request.NamespacedName, record{pod.UID, asked, judged.Reason}) && judged.Without {
+	if r.state.put(request.NamespacedName, record{pod.UID, asked, judged.Reason, uncovered(live, judged)}) && judged.Without {
 		r.tell(ctx, pod, judged)
 	}
 	// What went while it was judged was not known yet, and nobody asks for it again.
@@ -130,21 +130,20 @@ func (r *reconciler) labelled(ctx context.Context, name string) (*metav1.Partial
 
 // read gets the whole pod from the API server; nothing if it has gone or is
 // another one by now, which the cache will tell of.
-func (r *reconciler) read(ctx context.Context, pod *metav1.PartialObjectMetadata) ([]byte, error) {
-	live, err := r.get(ctx, pod.Namespace, pod.Name)
+func (r *reconciler) read(ctx context.Context, pod *metav1.PartialObjectMetadata) (live *corev1.Pod, raw []byte, err error) {
+	live, err = r.get(ctx, pod.Namespace, pod.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, nil, fmt.Errorf("reading pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case live.UID != pod.UID:
-		return nil, nil
+		return nil, nil, nil
 	}
-	raw, err := json.Marshal(live)
-	if err != nil {
-		return nil, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if raw, err = json.Marshal(live); err != nil {
+		return nil, nil, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return raw, nil
+	return live, raw, nil
 }
 
 // tell logs what came out and, where the webhook did not answer, writes an event

@@ -11,10 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	_ "github.com/stategraft/stategraft/operations/backup"
+	_ "github.com/stategraft/stategraft/operations/catalogue"
 	_ "github.com/stategraft/stategraft/operations/certificates"
 	_ "github.com/stategraft/stategraft/operations/coverage"
 	_ "github.com/stategraft/stategraft/operations/heal"
+	_ "github.com/stategraft/stategraft/operations/removal"
 	_ "github.com/stategraft/stategraft/operations/restore"
+	_ "github.com/stategraft/stategraft/operations/rpo"
+	_ "github.com/stategraft/stategraft/operations/scheduler"
+	_ "github.com/stategraft/stategraft/operations/verify"
 	"github.com/stategraft/stategraft/test/golden"
 	_ "github.com/stategraft/stategraft/webhook"
 )

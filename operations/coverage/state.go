@@ -13,8 +13,9 @@ import (
 // record is what is kept of a pod that was judged.
 type record struct {
 	uid    types.UID
-	asked  uint64 // fingerprint of what the pod's own labels and annotations say
-	reason string // empty where nothing is missing
+	asked  uint64     // fingerprint of what the pod's own labels and annotations say
+	reason string     // empty where nothing is missing
+	pod    *Uncovered // nil where nothing is missing
 }
 
 // state is what the metrics are made of: the pods of labelled namespaces that

@@ -30,8 +30,8 @@ func ByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// slimPod keeps of a pod what judge reads, and what request does. Of one that is
-// Ready, as nearly all are, that is next to nothing.
+// slimPod keeps of a pod what judge reads, and what request and the controllers of
+// backups do. Of one that is Ready, as nearly all are, that is next to nothing.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -41,7 +41,8 @@ func slimPod(object any) (any, error) {
 	kept.ObjectMeta = slimMeta(&pod.ObjectMeta)
 	kept.Labels = only(pod.Labels, api.LabelInjected)
 	kept.Annotations = only(pod.Annotations, api.AnnotationHeldBack,
-		api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationRestoreAnswer) // for request
+		api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationRestoreAnswer, // for request
+		api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO) // for annotated and rpo
 	kept.Spec.NodeName = pod.Spec.NodeName
 	if slices.ContainsFunc(pod.Spec.SchedulingGates, gateOfRestore) {
 		kept.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: api.GateRestore}}

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
@@ -21,9 +22,12 @@ func sameJSON(a, b any) bool {
 }
 
 // Of the 150 MB that a process may take with 20,000 injected pods, the cache of
-// those that are Ready takes a third at most.
+// those that are Ready takes a third at most, also where each says when it is to be
+// backed up.
 func TestSlimPodSize(t *testing.T) {
-	text, err := json.Marshal(admitted(t, cassandra, nil))
+	pod := admitted(t, cassandra, nil)
+	pod.Annotations = map[string]string{api.AnnotationBackupSchedule: "0 3 * * *", api.AnnotationRetain: "14", api.AnnotationRPO: "36h", "other": "x"}
+	text, err := json.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +63,9 @@ func heap() int64 {
 
 func TestSlimPod(t *testing.T) {
 	pod := admitted(t, cassandra, nil)
+	for _, key := range []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO, "other"} {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, "x")
+	}
 	kept, err := slimPod(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +73,9 @@ func TestSlimPod(t *testing.T) {
 	slim := kept.(*corev1.Pod)
 	if slim.Name != pod.Name || slim.UID != pod.UID || slim.Labels[api.LabelInjected] != "cassandra" || len(slim.OwnerReferences) != 1 || !isReady(slim) {
 		t.Errorf("stripped of what is needed: %+v", slim)
+	}
+	if len(slim.Annotations) != 3 || slim.Annotations[api.AnnotationBackupSchedule] == "" || slim.Annotations[api.AnnotationRetain] == "" || slim.Annotations[api.AnnotationRPO] == "" {
+		t.Errorf("keeps the annotations %v", slim.Annotations)
 	}
 	if len(slim.Spec.Containers)+len(slim.Status.ContainerStatuses) > 0 || len(slim.Labels) != 1 {
 		t.Errorf("a pod that is Ready keeps %+v", slim)
