@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/stategraft/stategraft/operations/ask"
 )
 
 // connection is how a cluster is reached: the flags that kubectl has for it.
@@ -53,4 +60,35 @@ func lookedFor(rules *clientcmd.ClientConfigLoadingRules, err error) string {
 		return ""
 	}
 	return " (there is no file " + strings.Join(missing, ", ") + ")"
+}
+
+// here runs a command until it ends or somebody presses Ctrl-C.
+func here(command *cobra.Command, run func(context.Context, *terminal) error) error {
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, terminalOf(command))
+}
+
+// reached is the cluster where objects are asked for.
+type reached struct {
+	client.WithWatch
+	namespace string
+}
+
+func (c *connection) connect() (*reached, error) {
+	config, loader, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	namespace := c.namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		}
+	}
+	made, err := ask.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &reached{made, namespace}, nil
 }

@@ -13,20 +13,21 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/ask/backup"
 )
 
 // completeTimeout is how long a shell is kept waiting for names of the cluster.
 const completeTimeout = 3 * time.Second
 
 // completions asks the cluster; a shell is told nothing of what went wrong.
-func (f *restoreFlags) completions(command *cobra.Command, prefix string, read func(context.Context, *reached) []string) ([]string, cobra.ShellCompDirective) {
+func (c *connection) completions(command *cobra.Command, prefix string, read func(context.Context, *reached) []string) ([]string, cobra.ShellCompDirective) {
 	base := command.Context()
 	if base == nil {
 		base = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(base, completeTimeout)
 	defer cancel()
-	at, err := f.connect()
+	at, err := c.connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -40,8 +41,8 @@ func (f *restoreFlags) completions(command *cobra.Command, prefix string, read f
 }
 
 // completeTargets completes pod/NAME and statefulset/NAME.
-func (f *restoreFlags) completeTargets(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return f.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+func (c *connection) completeTargets(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.completions(command, prefix, func(ctx context.Context, at *reached) []string {
 		var found []string
 		var sets appsv1.StatefulSetList
 		if at.List(ctx, &sets, client.InNamespace(at.namespace)) == nil {
@@ -73,30 +74,67 @@ func (f *restoreFlags) completeRestores(command *cobra.Command, _ []string, pref
 	})
 }
 
-func (f *restoreFlags) registerCompletions(command *cobra.Command) {
-	words := map[string][]string{"backup": {api.BackupLatest}, "mode": {"in-place", "remote"}, "when-no-backup": {"fail", "empty"},
-		"keep-previous": {"always", "if-room", "never"}, "output": {"json", "yaml", "name"}}
-	for flag, values := range words {
-		if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic("completing --" + flag + ": " + err.Error()) // of a flag that there is not
-		}
-	}
-	err := command.RegisterFlagCompletionFunc("namespace", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return f.completions(command, prefix, func(ctx context.Context, at *reached) []string {
-			var list corev1.NamespaceList
-			if at.List(ctx, &list) != nil {
+// completeBackups completes the names of Backups that a command can be about; nil for
+// all of them.
+func (c *connection) completeBackups(can func(*api.Backup) bool) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return c.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+			list, err := backup.List(ctx, at, at.namespace)
+			if err != nil {
 				return nil
 			}
 			var found []string
 			for i := range list.Items {
-				found = append(found, list.Items[i].Name)
+				if can == nil || can(&list.Items[i]) {
+					found = append(found, list.Items[i].Name)
+				}
 			}
 			return found
 		})
-	})
-	if err != nil {
-		panic("completing --namespace: " + err.Error())
 	}
+}
+
+// completeRestorable completes what restores are from.
+func (f *restoreFlags) completeRestorable(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	found, directive := f.completeBackups(func(b *api.Backup) bool { return b.Status.Phase == api.BackupComplete })(command, args, prefix)
+	if strings.HasPrefix(api.BackupLatest, prefix) {
+		found = append([]string{api.BackupLatest}, found...)
+	}
+	return found, directive
+}
+
+// completeFlags has the values of flags completed that take one of a few words.
+func completeFlags(command *cobra.Command, words map[string][]string) {
+	for flag, values := range words {
+		completeFlag(command, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+func completeFlag(command *cobra.Command, flag string, by cobra.CompletionFunc) {
+	if err := command.RegisterFlagCompletionFunc(flag, by); err != nil {
+		panic("completing --" + flag + ": " + err.Error()) // of a flag that there is not
+	}
+}
+
+func (c *connection) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+		var list corev1.NamespaceList
+		if at.List(ctx, &list) != nil {
+			return nil
+		}
+		var found []string
+		for i := range list.Items {
+			found = append(found, list.Items[i].Name)
+		}
+		return found
+	})
+}
+
+func (f *restoreFlags) registerCompletions(command *cobra.Command) {
+	completeFlags(command, map[string][]string{"mode": {"in-place", "remote"}, "when-no-backup": {"fail", "empty"},
+		"keep-previous": {"always", "if-room", "never"}, "output": {"json", "yaml", "name"}})
+	completeFlag(command, "backup", f.completeRestorable)
+	completeFlag(command, "namespace", f.completeNamespaces)
 }
 
 // pluginCompletion is the program by which kubectl has its plugins complete.

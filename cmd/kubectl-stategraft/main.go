@@ -1,5 +1,5 @@
 // Command kubectl-stategraft shows what admission makes of pods, offline, looks at
-// a cluster, and asks for restores. As a plugin of kubectl it is kubectl stategraft.
+// a cluster, and asks for backups and restores. As a plugin of kubectl it is kubectl stategraft.
 package main
 
 import (
@@ -40,18 +40,20 @@ func root() *cobra.Command {
 		Use:   "kubectl-stategraft",
 		Short: "Backup and restore for Cassandra and Anna pods, whoever made them",
 		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods (inject,
-explain), looks at a cluster (check), and restores running pods (restore).
+explain), looks at a cluster (check), backs running pods up (backup) and restores them
+(restore), tells how old the last backup of each is (status), and has a controller look
+into the storage (sync).
 
 Exit status: 0 for pods that are injected or skipped, for a cluster where nothing is
-broken and for a restore that is done; 1 when a pod is refused, something is broken or
-a restore failed; 2 when the input is not a pod or workload, or not everything could
-be looked at.`,
+broken and for a backup or restore that is done; 1 when a pod is refused, something is
+broken or behind, or a backup or restore failed; 2 when the input is not a pod or
+workload, or not everything could be looked at.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},
 	}
-	command.AddCommand(injectCommand(), explainCommand(), checkCommand(), restoreCommand())
+	command.AddCommand(injectCommand(), explainCommand(), checkCommand(), backupCommand(), restoreCommand(), statusCommand(), syncCommand())
 	addCompletion(command)
 	return command
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
@@ -25,6 +21,7 @@ var errNotRestored = fmt.Errorf("not restored: %w", errRefused)
 const (
 	requestTimeout = 30 * time.Second // for what is read or written at once
 	planTimeout    = 5 * time.Minute  // for a plan; a pod may have to be started for it
+	podsTimeout    = 30 * time.Minute // for the pods of a StatefulSet, one after the other
 )
 
 func restoreCommand() *cobra.Command { return new(restoreFlags).command() }
@@ -41,7 +38,11 @@ The data that the pods have are replaced. On a terminal the plan is shown first,
 and asked about; --yes goes without, and is needed where there is no terminal.
 --dry-run only shows the plan: pods, nodes of the backup, bytes, what would be lost.
 
-With --wait it stays until the end. Ctrl-C then leaves the Restore running.
+With --wait it stays until the end. Ctrl-C then leaves the Restore running. Pods of a
+StatefulSet that are still to come are waited for, too.
+
+--backup takes the name of a Backup (kubectl stategraft backup list) or that of a backup
+in the storage.
 
 Exit status: 0 when it is asked for (with --wait: completed; with --dry-run: could
 be done), 1 when it failed, was cancelled or was not agreed to, 2 when the command
@@ -54,7 +55,7 @@ line is wrong, no cluster answers, a right is lacking, or the time is up.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: f.completeTargets,
 		RunE: func(command *cobra.Command, args []string) error {
-			return f.here(command, func(ctx context.Context, t *terminal) error { return f.run(ctx, t, args) })
+			return here(command, func(ctx context.Context, t *terminal) error { return f.run(ctx, t, args) })
 		},
 	}
 	f.connection.add(command.PersistentFlags(), "namespace (default: the context's)")
@@ -64,37 +65,6 @@ line is wrong, no cluster answers, a right is lacking, or the time is up.`,
 	command.AddCommand(f.listCommand(), f.showCommand(), f.waitCommand(), f.undoCommand(),
 		f.changeCommand(ask.Cancel), f.changeCommand(ask.Suspend), f.changeCommand(ask.Resume))
 	return command
-}
-
-// here runs a command until it ends or somebody presses Ctrl-C.
-func (f *restoreFlags) here(command *cobra.Command, run func(context.Context, *terminal) error) error {
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return run(ctx, terminalOf(command))
-}
-
-// reached is the cluster where Restores are asked for.
-type reached struct {
-	client.WithWatch
-	namespace string
-}
-
-func (f *restoreFlags) connect() (*reached, error) {
-	config, loader, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	namespace := f.namespace
-	if namespace == "" {
-		if namespace, _, err = loader.Namespace(); err != nil {
-			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-		}
-	}
-	made, err := ask.New(config)
-	if err != nil {
-		return nil, err
-	}
-	return &reached{made, namespace}, nil
 }
 
 // run asks for a restore of the pods that the arguments name.
@@ -114,15 +84,47 @@ func (f *restoreFlags) run(ctx context.Context, t *terminal, args []string) erro
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	found, err := ask.Resolve(limited, at, at.namespace, targets, f.selector)
-	cancel()
+	found, err := f.resolve(ctx, t, at, targets)
 	if err != nil {
-		return interrupted(ctx, err)
+		return err
 	}
 	request.Namespace, request.Pods = at.namespace, *found
+	if err := named(ctx, t, at, request); err != nil {
+		return err
+	}
 	return f.ask(ctx, t, at, request)
 }
+
+// resolve finds the pods. With --wait those of a StatefulSet that are still to come are
+// waited for: after the loss of everything it was applied a moment ago.
+func (f *restoreFlags) resolve(ctx context.Context, t *terminal, at *reached, targets []ask.Target) (*ask.Pods, error) {
+	limit := f.timeout
+	if limit == 0 {
+		limit = podsTimeout
+	}
+	until, said := time.Now().Add(limit), ""
+	for {
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		found, err := ask.Resolve(limited, at, at.namespace, targets, f.selector)
+		cancel()
+		var lacking *ask.LackingError
+		if err == nil || !f.wait || !errors.As(err, &lacking) || time.Now().After(until) {
+			return found, interrupted(ctx, err)
+		}
+		if lacking.Have != said {
+			said = lacking.Have
+			fmt.Fprintln(t.err, said+": waiting for the others")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: nothing was done", errInterrupted)
+		case <-time.After(podsAgain):
+		}
+	}
+}
+
+// podsAgain is how long it takes until pods that lack are looked for again.
+var podsAgain = 2 * time.Second
 
 // ask makes the Restore, or only its plan, and waits for it if it is to.
 func (f *restoreFlags) ask(ctx context.Context, t *terminal, at *reached, request *ask.Request) error {

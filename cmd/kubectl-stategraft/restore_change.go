@@ -29,7 +29,7 @@ func (f *restoreFlags) changeCommand(change ask.Change) *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {
-			return f.here(command, func(ctx context.Context, t *terminal) error {
+			return here(command, func(ctx context.Context, t *terminal) error {
 				return f.changeAll(ctx, t, change, args)
 			})
 		},

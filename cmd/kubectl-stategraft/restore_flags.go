@@ -32,7 +32,7 @@ type restoreFlags struct {
 
 func (f *restoreFlags) addSpec(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.backup, "backup", api.BackupLatest, "name of the backup; or latest, or a time (2026-11-30T08:00:00Z): the newest complete one, or that not after it")
+	set.StringVar(&f.backup, "backup", api.BackupLatest, "name of a Backup of the namespace, or of a backup in the storage; or latest, or a time (2026-11-30T08:00:00Z): the newest complete one, or that not after it")
 	set.StringVarP(&f.selector, "selector", "l", "", "restore the pods with these labels")
 	set.StringVar(&f.mode, "mode", "", "in-place: the pods' own backup (default); remote: that of another cluster or namespace, with its tokens")
 	set.StringVar(&f.prefix, "source-prefix", "", "[storage] prefix that the backup was made with (default: the pods' own)")

@@ -19,7 +19,7 @@ func (f *restoreFlags) listCommand() *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return f.here(command, f.list)
+			return here(command, f.list)
 		},
 	}
 	command.Flags().BoolVarP(&f.allNamespace, "all-namespaces", "A", false, "of all namespaces")
@@ -46,7 +46,7 @@ func (f *restoreFlags) list(ctx context.Context, t *terminal) error {
 	case err != nil:
 		return interrupted(ctx, err)
 	case f.output == "json" || f.output == "yaml" || f.output == "name":
-		return printList(t.out, f.output, list)
+		return printList(t.out, f.output, list.ListMeta, list.Items)
 	case len(list.Items) == 0 && f.allNamespace:
 		fmt.Fprintln(t.err, "No resources found")
 		return nil
@@ -64,7 +64,7 @@ func (f *restoreFlags) showCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {
-			return f.here(command, func(ctx context.Context, t *terminal) error {
+			return here(command, func(ctx context.Context, t *terminal) error {
 				if err := oneOf(f.output, "", "json", "yaml", "name"); err != nil {
 					return err
 				}
@@ -123,7 +123,7 @@ Exit status: as of restore.`,
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.set = command.Flags()
-			return f.here(command, func(ctx context.Context, t *terminal) error { return f.undo(ctx, t, args) })
+			return here(command, func(ctx context.Context, t *terminal) error { return f.undo(ctx, t, args) })
 		},
 	}
 	f.addCourse(command.Flags())

@@ -31,6 +31,7 @@ type restoring struct {
 	react   func(*api.Restore)
 	deleted []string
 	served  bool // whether there are Restores at all
+	late    int  // how often db-1 is not there yet when pods are asked for
 }
 
 func restoringServer(t *testing.T, react func(*api.Restore)) (*restoring, string) {
@@ -70,7 +71,12 @@ func (s *restoring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/restores") && s.served:
 		s.restores(w, r, name)
 	case strings.HasSuffix(path, "/pods"):
-		answerOne(w, name, twoPods(), func(p corev1.Pod) string { return p.Name }, map[string]any{"kind": "PodList", "apiVersion": "v1", "items": twoPods()})
+		pods := twoPods()
+		if s.late > 0 {
+			s.late--
+			pods = pods[:1]
+		}
+		answerOne(w, name, pods, func(p corev1.Pod) string { return p.Name }, map[string]any{"kind": "PodList", "apiVersion": "v1", "items": pods})
 	case strings.HasSuffix(path, "/statefulsets"):
 		answerOne(w, name, []appsv1.StatefulSet{ring()}, func(p appsv1.StatefulSet) string { return p.Name }, map[string]any{"kind": "StatefulSetList", "apiVersion": "apps/v1", "items": []appsv1.StatefulSet{ring()}})
 	default:

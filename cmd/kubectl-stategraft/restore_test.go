@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -223,5 +224,34 @@ func TestRestoreChanges(t *testing.T) {
 	s.list = nil
 	if out, notes, err := run(nil, "restore", "list", "-n", "ns", "--kubeconfig", kubeconfig); err != nil || out != "" || notes != "No resources found in ns namespace.\n" {
 		t.Errorf("%v, %q, %q", err, out, notes)
+	}
+}
+
+// Pods of a StatefulSet that are still to come are waited for with --wait, and refused
+// without.
+func TestRestoreWaitsForPods(t *testing.T) {
+	defer func(was time.Duration) { podsAgain = was }(podsAgain)
+	podsAgain = time.Millisecond
+	for _, c := range []struct {
+		line string
+		late int
+		err  string
+	}{
+		{"sts/db --yes --wait --name r", 3, ""},
+		{"sts/db --yes --name r", 1, "is to have 2 pods and there are only db-0: wait for the others (kubectl -n ns get events; restore does with --wait)"},
+		{"sts/db --yes --wait --timeout 50ms --name r", 1 << 30, "there are only db-0"},
+	} {
+		s, kubeconfig := restoringServer(t, completes)
+		s.late = c.late
+		_, notes, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || len(s.list) > 0 {
+				t.Errorf("%s: %v, %d made", c.line, err, len(s.list))
+			}
+			continue
+		}
+		if err != nil || len(s.list) != 1 || len(s.list[0].Spec.Pods.Names) != 2 || strings.Count(notes, "statefulset db of namespace ns is to have 2 pods and there are only db-0: waiting for the others\n") != 1 {
+			t.Errorf("%s: %v, %d made, %q", c.line, err, len(s.list), notes)
+		}
 	}
 }

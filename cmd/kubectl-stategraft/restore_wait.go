@@ -23,7 +23,7 @@ is up or it could not be followed.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {
-			return f.here(command, func(ctx context.Context, t *terminal) error {
+			return here(command, func(ctx context.Context, t *terminal) error {
 				if err := oneOf(f.output, "", "json", "yaml", "name"); err != nil {
 					return err
 				}

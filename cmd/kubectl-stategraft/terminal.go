@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -82,44 +83,69 @@ func (t *terminal) confirm(ctx context.Context, question string) error {
 	}
 }
 
-// asObject gives a Restore its kind, which clients leave out, and leaves out what
+// asObject gives an object its kind, which clients leave out, and leaves out what
 // kubectl does.
-func asObject(r *api.Restore) *api.Restore {
-	out := r.DeepCopy()
-	out.SetGroupVersionKind(kindRestore)
-	out.ManagedFields = nil
+func asObject(o client.Object) client.Object {
+	out, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		panic("a copy of an object is none")
+	}
+	out.GetObjectKind().SetGroupVersionKind(api.GroupVersion.WithKind(kindOf(o)))
+	out.SetManagedFields(nil)
 	return out
 }
 
-var kindRestore = schema.GroupVersionKind{Group: api.GroupVersion.Group, Version: api.GroupVersion.Version, Kind: "Restore"}
+func kindOf(o client.Object) string {
+	if _, ok := o.(*api.Backup); ok {
+		return "Backup"
+	}
+	return "Restore"
+}
 
-// printObject prints a Restore; without an output its name and what became of it.
-func printObject(w io.Writer, output string, r *api.Restore, done string) error {
+// nameOf is an object as kubectl's -o name has it.
+func nameOf(o client.Object) string {
+	return strings.ToLower(kindOf(o)) + "." + api.Group + "/" + o.GetName()
+}
+
+// printObject prints one; without an output its name and what became of it.
+func printObject(w io.Writer, output string, o client.Object, done string) error {
 	switch output {
 	case "", "name":
-		name := fmt.Sprintf("restore.%s/%s", api.Group, r.Name)
+		name := nameOf(o)
 		if output == "" && done != "" {
 			name += " " + done
 		}
 		_, err := fmt.Fprintln(w, name)
 		return err
 	}
-	return printAs(w, output, asObject(r))
+	return printAs(w, output, asObject(o))
 }
 
-func printList(w io.Writer, output string, list *api.RestoreList) error {
-	if output == "name" {
-		for i := range list.Items {
-			if err := printObject(w, output, &list.Items[i], ""); err != nil {
+// objectList is a list of one kind, each object with its own, so that it can be
+// applied.
+type objectList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []client.Object `json:"items"`
+}
+
+func printList[O any, P interface {
+	*O
+	client.Object
+}](w io.Writer, output string, meta metav1.ListMeta, items []O) error {
+	out := objectList{ListMeta: meta, Items: []client.Object{}}
+	out.APIVersion, out.Kind = api.GroupVersion.String(), kindOf(P(new(O)))+"List"
+	for i := range items {
+		if output == "name" {
+			if err := printObject(w, output, P(&items[i]), ""); err != nil {
 				return err
 			}
+			continue
 		}
-		return nil
+		out.Items = append(out.Items, asObject(P(&items[i])))
 	}
-	out := &api.RestoreList{ListMeta: list.ListMeta, Items: []api.Restore{}}
-	out.SetGroupVersionKind(kindRestore.GroupVersion().WithKind("RestoreList"))
-	for i := range list.Items {
-		out.Items = append(out.Items, *asObject(&list.Items[i]))
+	if output == "name" {
+		return nil
 	}
 	return printAs(w, output, out)
 }

@@ -63,9 +63,9 @@ func held(lease *coordinationv1.Lease, now time.Time) bool {
 	return now.Sub(s.RenewTime.Time) < length
 }
 
-// within says that a namespace does not exist, where that is why something in it is
+// Within says that a namespace does not exist, where that is why something in it is
 // not found; who may not read namespaces gets the error as it is.
-func within(ctx context.Context, c client.Reader, namespace string, err error) error {
+func Within(ctx context.Context, c client.Reader, namespace string, err error) error {
 	if err == nil || namespace == "" {
 		return err
 	}
@@ -73,4 +73,11 @@ func within(ctx context.Context, c client.Reader, namespace string, err error) e
 		return fmt.Errorf("there is no namespace %q", namespace)
 	}
 	return err
+}
+
+// Idle tells whether no controller runs, as far as who asks may see.
+func Idle(ctx context.Context, c client.Reader) bool {
+	limited, cancel := context.WithTimeout(ctx, takenUp)
+	defer cancel()
+	return controller(limited, c, time.Now()) == dead && limited.Err() == nil
 }

@@ -16,12 +16,12 @@ import (
 // What stands beside the bar is said in fewer words where it has no room.
 func bar(pod *api.PodRestore, name, width, columns int, now time.Time) string {
 	percent := percentOf(pod)
-	line := pad(middle(pod.Name, name), name) + fmt.Sprintf("  %-9s", strings.ToLower(string(pod.Phase)))
+	line := Pad(Middle(pod.Name, name), name) + fmt.Sprintf("  %-9s", strings.ToLower(string(pod.Phase)))
 	if width > 0 {
 		line += "  " + gauge(percent, width)
 	}
 	lasted, failed, fails, short := "", "", "", amount(pod, percent)
-	if t := took(pod.Started, pod.Finished, now); t != "" {
+	if t := Took(pod.Started, pod.Finished, now); t != "" {
 		lasted = "  " + t
 	}
 	if pod.Failures > 0 {
@@ -41,7 +41,7 @@ func bar(pod *api.PodRestore, name, width, columns int, now time.Time) string {
 		line += "  " + end
 	}
 	if pod.Message != "" {
-		line += "  " + clean(pod.Message)
+		line += "  " + Clean(pod.Message)
 	}
 	return line
 }
@@ -68,22 +68,23 @@ func widths(name, columns int) (names, bars int) {
 	return names, least
 }
 
-// middle shortens a name and leaves its end, by which pods are told apart.
-func middle(name string, columns int) string {
+// Middle shortens a name and leaves its end, by which pods are told apart.
+func Middle(name string, columns int) string {
 	const end = 6
 	runes := []rune(name)
 	if len(runes) <= columns || columns < end+4 {
-		return cut(name, columns)
+		return Cut(name, columns)
 	}
 	return string(runes[:columns-end-1]) + "…" + string(runes[len(runes)-end:])
 }
 
-func pad(text string, columns int) string {
+// Pad fills a text up to so many columns.
+func Pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(columns-utf8.RuneCountInString(text), 0))
 }
 
-// wrap breaks a text at blanks, into so many lines at most.
-func wrap(text string, columns, most int) []string {
+// Wrap breaks a text at blanks, into so many lines at most.
+func Wrap(text string, columns, most int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -104,9 +105,9 @@ func gauge(percent, width int) string {
 	return fmt.Sprintf("[%-*s]", width, inner)
 }
 
-// cut shortens a line to so many columns. What is shown here has one a rune, but
+// Cut shortens a line to so many columns. What is shown here has one a rune, but
 // for names of backups that their makers wrote otherwise.
-func cut(line string, columns int) string {
+func Cut(line string, columns int) string {
 	if columns <= 0 {
 		return ""
 	}

@@ -72,21 +72,23 @@ func (c Change) Apply(ctx context.Context, to client.Client, r *api.Restore) err
 // looks is how often a controller's doing is looked for.
 const looks = 250 * time.Millisecond
 
-// Acted tells whether a controller does anything about a cancellation: r is as it
-// was when it was asked for. It looks once at least. The state that it has then is
-// given, or nil where the Restore is gone.
-func Acted(ctx context.Context, c client.Reader, r *api.Restore, until time.Time) (*api.Restore, bool, error) {
+// Acted tells whether a controller does anything about a cancellation: before is as
+// it was when it was asked for. It looks once at least. The state that it has then is
+// given, or nil where the object is gone.
+func Acted[O any, P object[O]](ctx context.Context, c client.Reader, before P, until time.Time) (P, bool, error) {
+	was := lookAt(before)
 	for {
-		now := &api.Restore{}
-		err := c.Get(ctx, client.ObjectKeyFromObject(r), now)
+		now := P(new(O))
+		err := c.Get(ctx, client.ObjectKeyFromObject(before), now)
+		is := lookAt(now)
 		switch {
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
-		case apierrors.IsNotFound(err) || err == nil && now.UID != r.UID:
+		case apierrors.IsNotFound(err) || err == nil && now.GetUID() != before.GetUID():
 			return nil, true, nil
 		case err != nil && time.Now().After(until):
-			return nil, false, Explain(err, "get", restores, r.Namespace, r.Name)
-		case err == nil && (now.Generation > 0 && now.Status.ObservedGeneration >= now.Generation || !equality.Semantic.DeepEqual(now.Status, r.Status)):
+			return nil, false, Explain(err, "get", was.resource, before.GetNamespace(), before.GetName())
+		case err == nil && (now.GetGeneration() > 0 && is.observed >= now.GetGeneration() || !equality.Semantic.DeepEqual(is.status, was.status)):
 			return now, true, nil
 		case err == nil && !time.Now().Before(until):
 			return now, false, nil

@@ -1,18 +1,22 @@
 // Package ask makes Restores for a person at a terminal and follows them: what
 // kubectl stategraft restore does. It talks to the API server and to nothing else;
-// the controller does what was asked for.
+// the controller does what was asked for. Below it are the same for Backups
+// (backup), the age of each pod's backup (status) and what a namespace's storage
+// holds (sync).
 //
 //	client.go    the client, and what its errors mean to a person
 //	targets.go   the pods that are meant
 //	request.go   the object that is made of the command line
-//	follow.go    a Restore's status as it changes
+//	follow.go    a Restore's or a Backup's status as it changes
 //	progress.go  how far the pods are, as it changes
-//	bars.go      a pod's line on a terminal
+//	screen.go    what fits on a terminal
+//	bars.go      a pod's line on it
 //	plan.go      the plan, from a dry run
 //	list.go      the table of Restores
 //	show.go      one Restore, in full
 //	next.go      what to do next
 //	change.go    cancel, suspend, resume
+//	followed.go  what is looked at of one that is followed
 //	alive.go     whether a controller runs, and the namespace is there
 //	later.go     what became of the data from before
 //	volumes.go   in what state a cancellation left the volumes
@@ -44,8 +48,12 @@ import (
 // Resources, in the words of RBAC.
 const (
 	restores     = "restores." + api.Group
+	Backups      = "backups." + api.Group
+	Schedules    = "backupschedules." + api.Group
 	pods         = "pods"
-	statefulSets = "statefulsets.apps"
+	StatefulSets = "statefulsets.apps"
+	ConfigMaps   = "configmaps"
+	Namespaces   = "namespaces"
 )
 
 // Scheme knows the objects that are read and written.
@@ -68,7 +76,8 @@ func New(config *rest.Config) (client.WithWatch, error) {
 		config.WarningHandler = rest.NoWarnings{}
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []schema.GroupVersionKind{api.GroupVersion.WithKind("Restore"), corev1.SchemeGroupVersion.WithKind("Pod"),
+	for _, kind := range []schema.GroupVersionKind{api.GroupVersion.WithKind("Restore"), api.GroupVersion.WithKind("Backup"),
+		api.GroupVersion.WithKind("BackupSchedule"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		corev1.SchemeGroupVersion.WithKind("Namespace"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		scope := meta.RESTScopeNamespace
@@ -84,9 +93,28 @@ func New(config *rest.Config) (client.WithWatch, error) {
 	return made, nil
 }
 
-// ErrNotServed says that the cluster knows no Restores.
-var ErrNotServed = errors.New("this cluster has no Restores (the CustomResourceDefinition " + restores + " is missing): " +
-	"install Stategraft or upgrade it, its CustomResourceDefinitions included, then see kubectl stategraft check")
+// ErrNotServed says that the cluster knows no Restores, or no Backups: any error that
+// says so is one of these.
+var ErrNotServed error = unservedError{"Restores", restores}
+
+// unservedError says that a CustomResourceDefinition is missing.
+type unservedError struct{ kinds, resource string }
+
+func (e unservedError) Error() string {
+	return "this cluster has no " + e.kinds + " (the CustomResourceDefinition " + e.resource + " is missing): " +
+		"install Stategraft or upgrade it, its CustomResourceDefinitions included, then see kubectl stategraft check"
+}
+
+// Is makes all of them one error.
+func (unservedError) Is(target error) bool {
+	_, ok := target.(unservedError)
+	return ok
+}
+
+// ours are the resources that a CustomResourceDefinition of ours serves.
+var ours = map[string]unservedError{
+	restores: {"Restores", restores}, Backups: {"Backups", Backups}, Schedules: {"BackupSchedules", Schedules},
+}
 
 // notServed tells whether an API server has no such resource at all, unlike no
 // object of a name.
@@ -107,8 +135,8 @@ func Explain(err error, verb, resource, namespace, name string) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case resource == restores && notServed(err):
-		return ErrNotServed
+	case ours[resource].kinds != "" && notServed(err):
+		return ours[resource]
 	case apierrors.IsForbidden(err) && refusedByRight(err), apierrors.IsUnauthorized(err):
 		flag := " --all-namespaces"
 		if namespace != "" {
@@ -133,5 +161,6 @@ func refusedByRight(err error) bool {
 }
 
 func kindOf(resource string) string {
-	return map[string]string{restores: "Restore", pods: "pod", statefulSets: "statefulset"}[resource]
+	return map[string]string{restores: "Restore", Backups: "Backup", Schedules: "BackupSchedule", ConfigMaps: "ConfigMap",
+		Namespaces: "namespace", pods: "pod", StatefulSets: "statefulset"}[resource]
 }

@@ -16,7 +16,7 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
-// ErrGone says that the Restore was deleted while it was followed.
+// ErrGone says that what was followed was deleted meanwhile.
 var ErrGone = errors.New("was deleted")
 
 // How a Restore is followed.
@@ -35,14 +35,18 @@ const (
 )
 
 // Follower follows a Restore.
-type Follower struct {
+type Follower = Following[api.Restore, *api.Restore]
+
+// Following follows a Restore or a Backup.
+type Following[O any, P object[O]] struct {
 	Client    client.WithWatch
 	Namespace string
 	Name      string
+	Of        types.UID // of the object that is meant; that of the first that is seen for none
 
 	// Seen is told of each state, and each second of the last one. That it answers
 	// true ends the following.
-	Seen func(*api.Restore) bool
+	Seen func(P) bool
 	// Note is told what a person should know: that nobody takes it up, that the API
 	// server does not answer.
 	Note func(string)
@@ -57,10 +61,10 @@ type Follower struct {
 	idle    bool
 }
 
-// Idle tells that nobody seems to act on the Restore.
-func (f *Follower) Idle() bool { return f.idle }
+// Idle tells that nobody seems to act on it.
+func (f *Following[O, P]) Idle() bool { return f.idle }
 
-func (f *Follower) wait(d time.Duration) time.Duration {
+func (f *Following[O, P]) wait(d time.Duration) time.Duration {
 	if f.pace > 0 {
 		return time.Duration(float64(d) * f.pace)
 	}
@@ -69,29 +73,30 @@ func (f *Follower) wait(d time.Duration) time.Duration {
 
 // Follow ends when Seen says so, when the Restore is gone, when it can never be
 // read, or with the context.
-func (f *Follower) Follow(ctx context.Context) error {
-	f.since, f.noted = time.Now(), map[string]bool{}
+func (f *Following[O, P]) Follow(ctx context.Context) error {
+	f.since, f.noted, f.uid = time.Now(), map[string]bool{}, f.Of
+	is := lookAt(P(new(O)))
 	for {
-		restore := &api.Restore{}
-		err := f.Client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: f.Name}, restore)
+		now := P(new(O))
+		err := f.Client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: f.Name}, now)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			delete(f.noted, "silent")
-			done, err := f.seen(ctx, restore)
+			done, err := f.seen(ctx, now)
 			if done || err != nil {
 				return err
 			}
-			if done, err := f.watch(ctx, restore); done || err != nil {
+			if done, err := f.watch(ctx, now); done || err != nil {
 				return err
 			}
 		case notServed(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-			return Explain(err, "get", restores, f.Namespace, f.Name)
+			return Explain(err, "get", is.resource, f.Namespace, f.Name)
 		case apierrors.IsNotFound(err) && f.uid == "":
-			return within(ctx, f.Client, f.Namespace, Explain(err, "get", restores, f.Namespace, f.Name))
+			return Within(ctx, f.Client, f.Namespace, Explain(err, "get", is.resource, f.Namespace, f.Name))
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("the Restore %s %w", f.Name, ErrGone)
+			return fmt.Errorf("the %s %s %w", is.kind, f.Name, ErrGone)
 		default:
 			f.note("silent", fmt.Sprintf("the API server does not answer (%v); trying again", err))
 		}
@@ -105,46 +110,47 @@ func (f *Follower) Follow(ctx context.Context) error {
 
 // seen hands a state over. One of another object of the name is not what is
 // followed.
-func (f *Follower) seen(ctx context.Context, restore *api.Restore) (done bool, err error) {
+func (f *Following[O, P]) seen(ctx context.Context, now P) (done bool, err error) {
+	is := lookAt(now)
 	if f.uid == "" {
-		f.uid = restore.UID
+		f.uid = now.GetUID()
 	}
-	if restore.UID != f.uid {
-		return true, fmt.Errorf("the Restore %s %w, and another of its name made", f.Name, ErrGone)
+	if now.GetUID() != f.uid {
+		return true, fmt.Errorf("the %s %s %w, and another of its name made", is.kind, f.Name, ErrGone)
 	}
-	if restore.Status.Phase == "" && time.Since(f.since) > f.wait(takenUp) {
-		f.note("nobody", fmt.Sprintf("nobody takes the Restore up since %s: see kubectl stategraft check (does the controller run, and is it of a version that knows Restores?)", takenUp))
+	if is.phase == "" && time.Since(f.since) > f.wait(takenUp) {
+		f.note("nobody", fmt.Sprintf("nobody takes the %s up since %s: see kubectl stategraft check (does the controller run, and is it of a version that knows %ss?)", is.kind, takenUp, is.kind))
 	}
-	f.alive(ctx, restore)
-	return f.Seen(restore), nil
+	f.alive(ctx, now, is)
+	return f.Seen(now), nil
 }
 
 // alive looks, where nothing changes for long, whether a controller is there to
 // change anything: a pod that takes minutes to stop is no reason to worry.
-func (f *Follower) alive(ctx context.Context, r *api.Restore) {
-	if r.ResourceVersion != f.version || f.changed.IsZero() {
-		f.version, f.changed, f.idle = r.ResourceVersion, time.Now(), false
+func (f *Following[O, P]) alive(ctx context.Context, now P, at look) {
+	if now.GetResourceVersion() != f.version || f.changed.IsZero() {
+		f.version, f.changed, f.idle = now.GetResourceVersion(), time.Now(), false
 		return
 	}
-	if r.Status.Phase == "" || r.Status.Phase.Final() || f.noted["idle"] || time.Since(f.changed) < f.wait(still) {
+	if at.phase == "" || at.final || f.noted["idle"] || time.Since(f.changed) < f.wait(still) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, takenUp)
 	defer cancel()
-	unseen := r.Generation > 0 && r.Status.ObservedGeneration < r.Generation
+	unseen := now.GetGeneration() > 0 && at.observed < now.GetGeneration()
 	switch is := controller(limited, f.Client, time.Now()); {
 	case limited.Err() != nil:
 	case is == dead || is == unknown && unseen:
 		f.idle = true
-		f.note("idle", fmt.Sprintf("nothing has changed for %s, and no controller seems to act on it: see kubectl stategraft check. Pods that it holds are held until one does, or the way is opened (docs/restore.md)", still))
-	case is == unknown && !r.Spec.Suspend:
+		f.note("idle", fmt.Sprintf("nothing has changed for %s, and no controller seems to act on it: see kubectl stategraft check.%s", still, at.whileIdle))
+	case is == unknown && !at.suspended:
 		f.note("idle", fmt.Sprintf("nothing has changed for %s; whether a controller runs you have no right to see: kubectl stategraft check tells who may", still))
 	default:
 		f.changed = time.Now() // looked at again in a while
 	}
 }
 
-func (f *Follower) note(key, text string) {
+func (f *Following[O, P]) note(key, text string) {
 	if !f.noted[key] {
 		f.noted[key] = true
 		f.Note(text)
@@ -152,10 +158,10 @@ func (f *Follower) note(key, text string) {
 }
 
 // watch hands over changes until the watch ends, or is not to be trusted any more.
-func (f *Follower) watch(ctx context.Context, last *api.Restore) (done bool, err error) {
-	watching, err := f.Client.Watch(ctx, &api.RestoreList{}, &client.ListOptions{
+func (f *Following[O, P]) watch(ctx context.Context, last P) (done bool, err error) {
+	watching, err := f.Client.Watch(ctx, lookAt(last).list, &client.ListOptions{
 		Namespace: f.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", f.Name),
-		Raw: resourceVersion(last.ResourceVersion)})
+		Raw: resourceVersion(last.GetResourceVersion())})
 	if err != nil {
 		if ctx.Err() != nil {
 			return true, ctx.Err()
@@ -179,8 +185,8 @@ func (f *Follower) watch(ctx context.Context, last *api.Restore) (done bool, err
 			if !open || event.Type == watch.Error || event.Type == watch.Deleted {
 				return false, nil // what it is now, Follow sees
 			}
-			changed, ok := event.Object.(*api.Restore)
-			if !ok || changed.Name != f.Name {
+			changed, ok := event.Object.(P)
+			if !ok || changed.GetName() != f.Name {
 				continue
 			}
 			last = changed

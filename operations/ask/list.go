@@ -20,7 +20,7 @@ func List(ctx context.Context, c client.Reader, namespace string) (*api.RestoreL
 		return nil, Explain(err, "list", restores, namespace, "")
 	}
 	if len(list.Items) == 0 {
-		if gone := within(ctx, c, namespace, errNone); !errors.Is(gone, errNone) {
+		if gone := Within(ctx, c, namespace, errNone); !errors.Is(gone, errNone) {
 			return nil, gone
 		}
 	}
@@ -40,7 +40,7 @@ func List(ctx context.Context, c client.Reader, namespace string) (*api.RestoreL
 func Get(ctx context.Context, c client.Reader, namespace, name string) (*api.Restore, error) {
 	restore := &api.Restore{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, restore); err != nil {
-		return nil, within(ctx, c, namespace, Explain(err, "get", restores, namespace, name))
+		return nil, Within(ctx, c, namespace, Explain(err, "get", restores, namespace, name))
 	}
 	return restore, nil
 }
@@ -61,17 +61,17 @@ func WriteList(w io.Writer, list []api.Restore, namespaces, wide bool, now time.
 	for i := range list {
 		r := &list[i]
 		progress := progressIn(r)
-		row := []string{r.Name, backupOf(r), orNone(string(r.Spec.Mode)), orNone(phaseOf(r)),
-			orNone(progress.Pods), orNone(progress.Data), age(&r.CreationTimestamp, now)}
+		row := []string{r.Name, backupOf(r), OrNone(string(r.Spec.Mode)), OrNone(phaseOf(r)),
+			OrNone(progress.Pods), OrNone(progress.Data), Age(&r.CreationTimestamp, now)}
 		if namespaces {
 			row = append([]string{r.Namespace}, row...)
 		}
 		if wide {
-			row = append(row, orNone(took(r.Status.Started, r.Status.Finished, now)), orNone(strings.Join(r.Status.Pending, ",")), orNone(r.Status.Message))
+			row = append(row, OrNone(Took(r.Status.Started, r.Status.Finished, now)), OrNone(strings.Join(r.Status.Pending, ",")), OrNone(r.Status.Message))
 		}
 		rows = append(rows, row)
 	}
-	return table(w, rows)
+	return Table(w, rows)
 }
 
 // phaseOf is the phase, and that it is suspended where that is why nothing happens.
@@ -87,9 +87,9 @@ func phaseOf(r *api.Restore) string {
 func backupOf(r *api.Restore) string {
 	switch {
 	case r.Status.Backup != "":
-		return clean(r.Status.Backup)
+		return Clean(r.Status.Backup)
 	case r.Spec.Undo != "":
-		return "undo:" + clean(r.Spec.Undo)
+		return "undo:" + Clean(r.Spec.Undo)
 	}
-	return orNone(r.Spec.Backup)
+	return OrNone(r.Spec.Backup)
 }

@@ -57,7 +57,7 @@ func afterCancel(r *api.Restore) []string {
 	case len(pods) > 0:
 		backup := ""
 		if r.Status.Backup != "" {
-			backup = " --backup " + clean(r.Status.Backup)
+			backup = " --backup " + Clean(r.Status.Backup)
 		}
 		return []string{
 			fmt.Sprintf("restore %s again, from this backup or another, before the database is used:", strings.Join(pods, ", ")),
@@ -112,11 +112,11 @@ func Stands(r *api.Restore) string {
 	}
 	for _, c := range s.Conditions {
 		if c.Message == s.Message && c.Reason != "" && c.Reason != string(s.Phase) {
-			text += ", " + clean(c.Reason)
+			text += ", " + Clean(c.Reason)
 			break
 		}
 	}
-	return text + ": " + clean(s.Message)
+	return text + ": " + Clean(s.Message)
 }
 
 // are has the names in a sentence: "cassandra-1 is", "cassandra-1, cassandra-2 are".

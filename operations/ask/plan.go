@@ -17,14 +17,20 @@ import (
 // removal is how long the removal of a dry run's object may take, after Ctrl-C too.
 const removal = 10 * time.Second
 
-// Plan has a Restore planned and not done, and gives it as it was planned. Its
-// object is gone afterwards, whatever happens; with an error the last state that was
-// seen is given, if any. Waits tells why it is not planned
-// yet, each time that changes.
-func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits func(string)) (planned *api.Restore, err error) {
+// Plan has a Restore planned and not done, and gives it as it was planned, as
+// Rehearse does.
+func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits func(string)) (*api.Restore, error) {
 	dry := restore.DeepCopy()
 	dry.Spec.DryRun = true
-	dry.Name = dryName(restore.Name)
+	return Rehearse(ctx, c, dry, waits)
+}
+
+// Rehearse makes a dry run of a Restore or a Backup and gives it as it was planned.
+// The object is gone afterwards, whatever happens; with an error the last state that
+// was seen is given, if any. Waits tells why it is not planned yet, each time that
+// changes.
+func Rehearse[O any, P object[O]](ctx context.Context, c client.WithWatch, dry P, waits func(string)) (planned P, err error) {
+	dry.SetName(dryName(dry.GetName()))
 	// It is removed even if the answer to its making was lost.
 	err = Create(ctx, c, dry, true)
 	if err == nil || ctx.Err() != nil {
@@ -38,14 +44,15 @@ func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits f
 		return nil, err
 	}
 	told := ""
-	follower := Follower{Client: c, Namespace: dry.Namespace, Name: dry.Name, Note: waits, Seen: func(r *api.Restore) bool {
-		planned = r
-		if r.Status.Phase.Final() {
+	follower := Following[O, P]{Client: c, Namespace: dry.GetNamespace(), Name: dry.GetName(), Note: waits, Seen: func(now P) bool {
+		planned = now
+		is := lookAt(now)
+		if is.final {
 			return true
 		}
-		if r.Status.Message != told {
-			told = r.Status.Message
-			waits(string(r.Status.Phase) + ": " + clean(told))
+		if is.message != told {
+			told = is.message
+			waits(is.phase + ": " + Clean(told))
 		}
 		return false
 	}}
@@ -56,23 +63,25 @@ func Plan(ctx context.Context, c client.WithWatch, restore *api.Restore, waits f
 // dryName is the name of the object that a plan is made with.
 func dryName(name string) string {
 	const end = "-plan"
-	return strings.TrimRight(name[:min(len(name), 253-len(end)-2)], "-.") + end
+	const most = nameLength // of a Backup's name; a Restore's may be longer
+	return strings.TrimRight(name[:min(len(name), most-len(end)-2)], "-.") + end
 }
 
-func remove(ctx context.Context, c client.Client, dry *api.Restore) error {
+func remove(ctx context.Context, c client.Client, dry client.Object) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removal)
 	defer cancel()
-	if dry.UID == "" { // the answer was lost: is there one, and is it of a dry run?
-		if err := c.Get(ctx, client.ObjectKeyFromObject(dry), dry); err != nil || !dry.Spec.DryRun {
+	if dry.GetUID() == "" { // the answer was lost: is there one, and is it of a dry run?
+		if err := c.Get(ctx, client.ObjectKeyFromObject(dry), dry); err != nil || !lookAt(dry).dryRun {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	err := c.Delete(ctx, dry, client.Preconditions{UID: &dry.UID})
+	is, uid := lookAt(dry), dry.GetUID()
+	err := c.Delete(ctx, dry, client.Preconditions{UID: &uid})
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("removing the dry run's object (kubectl delete restores.%s %s -n %s does): %w", api.Group, dry.Name, dry.Namespace,
-		Explain(err, "delete", restores, dry.Namespace, dry.Name))
+	return fmt.Errorf("removing the dry run's object (kubectl delete %s %s -n %s does): %w", is.resource, dry.GetName(), dry.GetNamespace(),
+		Explain(err, "delete", is.resource, dry.GetNamespace(), dry.GetName()))
 }
 
 // WritePlan writes what was planned.
@@ -80,14 +89,14 @@ func WritePlan(w io.Writer, r *api.Restore, now time.Time) error {
 	s := &r.Status
 	var text strings.Builder
 	if s.Phase == api.RestoreFailed {
-		fmt.Fprintf(&text, "This cannot be restored, and nothing was touched: %s\n", clean(s.Message))
+		fmt.Fprintf(&text, "This cannot be restored, and nothing was touched: %s\n", Clean(s.Message))
 	} else {
 		fmt.Fprintf(&text, "Plan for namespace %s: %s\n", r.Namespace, what(r))
 		if !s.BackupFinished.IsZero() {
-			fmt.Fprintf(&text, "The backup was made %s.\n", moment(s.BackupFinished, now))
+			fmt.Fprintf(&text, "The backup was made %s.\n", Moment(s.BackupFinished, now))
 		}
 		if s.Message != "" {
-			text.WriteString(clean(s.Message) + "\n")
+			text.WriteString(Clean(s.Message) + "\n")
 		}
 	}
 	if len(s.Pods) > 0 {
@@ -107,23 +116,23 @@ func WritePlan(w io.Writer, r *api.Restore, now time.Time) error {
 	rows := [][]string{append(head, "NOTE")}
 	var total int64
 	for _, pod := range byName(s.Pods) {
-		bytes := none
+		bytes := None
 		if pod.BytesTotal > 0 {
-			bytes = size(pod.BytesTotal)
+			bytes = Size(pod.BytesTotal)
 		}
 		total += pod.BytesTotal
-		row := []string{pod.Name, orNone(string(pod.Action)), orNone(pod.Node), bytes}
+		row := []string{pod.Name, OrNone(string(pod.Action)), OrNone(pod.Node), bytes}
 		if remote {
 			row = append(row, tokens(&pod))
 		}
-		rows = append(rows, append(row, clean(pod.Message)))
+		rows = append(rows, append(row, Clean(pod.Message)))
 	}
-	if err := table(w, trimmed(rows)); err != nil {
+	if err := Table(w, Trimmed(rows)); err != nil {
 		return err
 	}
-	all := plural(len(s.Pods), "pod")
+	all := Plural(len(s.Pods), "pod")
 	if total > 0 {
-		all += ", " + size(total) + " in all"
+		all += ", " + Size(total) + " in all"
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", all)
 	return err
@@ -140,16 +149,16 @@ func tokens(pod *api.PodRestore) string {
 func what(r *api.Restore) string {
 	s := &r.Status
 	if r.Spec.Undo != "" {
-		return "back to the data from before " + clean(r.Spec.Undo)
+		return "back to the data from before " + Clean(r.Spec.Undo)
 	}
-	text := "backup " + clean(s.Backup)
+	text := "backup " + Clean(s.Backup)
 	if s.Backup == "" {
-		text = "backup " + clean(r.Spec.Backup)
+		text = "backup " + Clean(r.Spec.Backup)
 	} else if r.Spec.Backup != s.Backup {
-		text += fmt.Sprintf(" (asked for: %s)", clean(r.Spec.Backup))
+		text += fmt.Sprintf(" (asked for: %s)", Clean(r.Spec.Backup))
 	}
 	if s.Prefix != "" {
-		text += " of prefix " + clean(s.Prefix)
+		text += " of prefix " + Clean(s.Prefix)
 	}
 	if r.Spec.Mode == api.Remote {
 		text += ", as other nodes (mode Remote)"
@@ -163,8 +172,8 @@ func byName(list []api.PodRestore) []api.PodRestore {
 	return list
 }
 
-// trimmed leaves out the last column where nothing is in it.
-func trimmed(rows [][]string) [][]string {
+// Trimmed leaves out the last column where nothing is in it.
+func Trimmed(rows [][]string) [][]string {
 	last := len(rows[0]) - 1
 	for _, row := range rows[1:] {
 		if row[last] != "" {
@@ -177,7 +186,8 @@ func trimmed(rows [][]string) [][]string {
 	return rows
 }
 
-func plural(n int, what string) string {
+// Plural is a number of things whose word takes an s.
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -29,13 +29,13 @@ func (p *Progress) Show(r *api.Restore) {
 		return
 	}
 	columns, rows := p.Size()
-	p.draw(Lines(r, columns, rows, p.Now()))
+	p.Draw(Lines(r, columns, rows, p.Now()))
 }
 
 // Note says something above the bars, which are drawn anew below it.
 func (p *Progress) Note(text string) {
 	p.clear()
-	fmt.Fprintln(p.Out, clean(text))
+	fmt.Fprintln(p.Out, Clean(text))
 }
 
 // clear takes the bars away: up to the first of them, and all below it erased.
@@ -46,7 +46,8 @@ func (p *Progress) clear() {
 	}
 }
 
-func (p *Progress) draw(lines []string) {
+// Draw puts lines on a terminal, in place of those that it drew before.
+func (p *Progress) Draw(lines []string) {
 	var text strings.Builder
 	if p.drawn > 0 {
 		fmt.Fprintf(&text, "\x1b[%dA\r", p.drawn)
@@ -59,25 +60,28 @@ func (p *Progress) draw(lines []string) {
 	_, _ = io.WriteString(p.Out, text.String()) // a terminal that is gone has nobody to tell
 }
 
-// tell writes what has changed since the last call.
-func (p *Progress) tell(r *api.Restore) {
+// Say writes a line with the time, where the value of its key is not what it was when
+// the last one was written.
+func (p *Progress) Say(key, value, line string) {
 	if p.said == nil {
 		p.said = map[string]string{}
 	}
-	say := func(key, value, line string) {
-		if p.said[key] != value {
-			p.said[key] = value
-			fmt.Fprintf(p.Out, "%s %s\n", p.Now().UTC().Format("15:04:05"), line)
-		}
+	if p.said[key] != value {
+		p.said[key] = value
+		fmt.Fprintf(p.Out, "%s %s\n", p.Now().UTC().Format("15:04:05"), line)
 	}
+}
+
+// tell writes what has changed since the last call.
+func (p *Progress) tell(r *api.Restore) {
 	if r.Status.Phase == "" {
 		return
 	}
 	head := string(r.Status.Phase)
 	if r.Status.Message != "" {
-		head += ": " + clean(r.Status.Message)
+		head += ": " + Clean(r.Status.Message)
 	}
-	say("", head, head)
+	p.Say("", head, head)
 	for i := range r.Status.Pods {
 		pod := &r.Status.Pods[i]
 		line := pod.Name + ": " + strings.ToLower(string(pod.Phase))
@@ -91,9 +95,9 @@ func (p *Progress) tell(r *api.Restore) {
 			line += fmt.Sprintf(", failed %s", times(pod.Failures))
 		}
 		if pod.Message != "" {
-			line += ": " + clean(pod.Message)
+			line += ": " + Clean(pod.Message)
 		}
-		say(pod.Name, key+fmt.Sprint(pod.Failures)+pod.Message, line)
+		p.Say(pod.Name, key+fmt.Sprint(pod.Failures)+pod.Message, line)
 	}
 }
 
@@ -121,12 +125,12 @@ func amount(pod *api.PodRestore, percent int) string {
 		if pod.Bytes == 0 {
 			return ""
 		}
-		return size(pod.Bytes)
+		return Size(pod.Bytes)
 	}
 	if !midway(pod) { // done, or not begun
-		return size(pod.BytesTotal)
+		return Size(pod.BytesTotal)
 	}
-	return fmt.Sprintf("%d%% (%s of %s)", percent, size(pod.Bytes), size(pod.BytesTotal))
+	return fmt.Sprintf("%d%% (%s of %s)", percent, Size(pod.Bytes), Size(pod.BytesTotal))
 }
 
 // rank has the pods that something happens to first, where not all have room.
@@ -153,45 +157,14 @@ func midway(pod *api.PodRestore) bool {
 // Lines are a terminal's: the Restore, and a bar for each pod, none wider than the
 // terminal and no more than it has rows.
 func Lines(r *api.Restore, columns, rows int, now time.Time) []string {
-	if columns <= 0 {
-		columns = 80
-	}
-	if rows <= 0 {
-		rows = 24
-	}
-	lines := []string{headline(r, now)}
-	if message := clean(r.Status.Message); message != "" && r.Status.Phase.Final() {
-		lines = append(lines, wrap(message, columns-1, max(rows/4, 1))...) // it is the last that is seen
-	} else if message != "" {
-		lines = append(lines, message)
-	}
-	shown := slices.Clone(r.Status.Pods)
-	slices.SortStableFunc(shown, func(a, b api.PodRestore) int { return Compare(a.Name, b.Name) })
-	room := max(rows-1-len(lines), 0) // the cursor has a row of its own
-	left := ""
-	if len(shown) > room {
-		slices.SortStableFunc(shown, func(a, b api.PodRestore) int { return rank(a.Phase) - rank(b.Phase) })
-		fit := max(room-1, 0)
-		if room > 0 {
-			left = "… and " + counted(shown[fit:])
-		}
-		shown = shown[:fit]
-	}
-	name := 0
-	for i := range shown {
-		name = max(name, len(shown[i].Name))
-	}
-	name, width := widths(name, columns)
-	for i := range shown {
-		lines = append(lines, bar(&shown[i], name, width, columns, now))
-	}
-	if left != "" {
-		lines = append(lines, left)
-	}
-	for i := range lines {
-		lines[i] = cut(lines[i], columns-1) // a full line would wrap on some terminals
-	}
-	return lines
+	screen := Screen{Columns: columns, Rows: rows}.OrUsual()
+	head := screen.Head(headline(r, now), r.Status.Message, r.Status.Phase.Final())
+	return Fill(screen, head, r.Status.Pods, Bars[api.PodRestore]{
+		Name:    func(p *api.PodRestore) string { return p.Name },
+		Rank:    func(p *api.PodRestore) int { return rank(p.Phase) },
+		Bar:     func(p *api.PodRestore, name, width int) string { return bar(p, name, width, screen.Columns, now) },
+		Counted: counted,
+	})
 }
 
 func headline(r *api.Restore, now time.Time) string {
@@ -206,22 +179,16 @@ func headline(r *api.Restore, now time.Time) string {
 			line += ", data " + of.Data
 		}
 	}
-	if t := took(r.Status.Started, r.Status.Finished, now); t != "" {
+	if t := Took(r.Status.Started, r.Status.Finished, now); t != "" {
 		line += ", " + t
 	}
 	return line
 }
 
-// counted says how many pods are in which phase.
 func counted(list []api.PodRestore) string {
-	byPhase := map[api.PodPhase]int{}
+	phases := make([]string, len(list))
 	for i := range list {
-		byPhase[list[i].Phase]++
+		phases[i] = string(list[i].Phase)
 	}
-	var parts []string
-	for phase, n := range byPhase {
-		parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(phase))))
-	}
-	slices.Sort(parts)
-	return fmt.Sprintf("%d more: %s", len(list), strings.Join(parts, ", "))
+	return Counted(phases)
 }

@@ -59,8 +59,8 @@ const (
 
 var stamped = regexp.MustCompile(`(-undo)?-\d{8}-\d{6}(-\d+)?$`)
 
-// madeUp is a name for a Restore of a workload.
-func madeUp(workload string, now time.Time) string {
+// MadeUp is a name for a Restore or a Backup of a workload.
+func MadeUp(workload string, now time.Time) string {
 	end := now.UTC().Format(stamp)
 	if len(workload) > nameLength-len(end) {
 		workload = strings.TrimRight(workload[:nameLength-len(end)], "-.")
@@ -76,7 +76,7 @@ func (r Request) Restore(now time.Time) (*api.Restore, error) {
 		if r.Undo != "" {
 			base = stamped.ReplaceAllString(r.Undo, "") + "-undo"
 		}
-		name = madeUp(base, now)
+		name = MadeUp(base, now)
 	}
 	out := &api.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
 	spec := &out.Spec
@@ -101,23 +101,25 @@ func (r Request) Restore(now time.Time) (*api.Restore, error) {
 	return out, nil
 }
 
-// Create makes the object. A name that was made up and is taken gets a number.
-func Create(ctx context.Context, c client.Client, restore *api.Restore, madeUp bool) error {
-	name := restore.Name
+// Create makes a Restore or a Backup. A name that was made up and is taken gets a
+// number.
+func Create(ctx context.Context, c client.Client, made client.Object, madeUp bool) error {
+	is, name := lookAt(made), made.GetName()
 	for try := 2; ; try++ {
-		err := c.Create(ctx, restore)
+		err := c.Create(ctx, made)
 		switch {
 		case err == nil:
 			return nil
 		case apierrors.IsAlreadyExists(err) && madeUp && try < 10:
-			restore.Name, restore.ResourceVersion = name+"-"+strconv.Itoa(try), ""
+			made.SetName(name + "-" + strconv.Itoa(try))
+			made.SetResourceVersion("")
 		case apierrors.IsAlreadyExists(err):
-			return fmt.Errorf("there is a Restore %s in namespace %s already: choose another --name, or see kubectl stategraft restore show %s -n %s",
-				restore.Name, restore.Namespace, restore.Name, restore.Namespace)
+			return fmt.Errorf("there is a %s %s in namespace %s already: choose another --name, or see kubectl stategraft %s show %s -n %s",
+				is.kind, made.GetName(), made.GetNamespace(), is.command(), made.GetName(), made.GetNamespace())
 		case apierrors.IsInvalid(err):
-			return fmt.Errorf("the API server does not accept this Restore: %w", err)
+			return fmt.Errorf("the API server does not accept this %s: %w", is.kind, err)
 		default:
-			return Explain(err, "create", restores, restore.Namespace, "")
+			return Explain(err, "create", is.resource, made.GetNamespace(), "")
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // still kept from before.
 func Show(w io.Writer, r *api.Restore, others []api.Restore, now time.Time) error {
 	replaced := Replaced(r, others)
-	if err := table(w, facts(r, now)); err != nil {
+	if err := Table(w, facts(r, now)); err != nil {
 		return err
 	}
 	volumes := Volumes(r)
@@ -28,16 +28,16 @@ func Show(w io.Writer, r *api.Restore, others []api.Restore, now time.Time) erro
 		}
 	}
 	if len(r.Status.Pods) > 0 {
-		if err := section(w, "Pods:", podRows(r, replaced, len(volumes) == 0, now)); err != nil {
+		if err := Section(w, "Pods:", podRows(r, replaced, len(volumes) == 0, now)); err != nil {
 			return err
 		}
 	}
 	if len(r.Status.Conditions) > 0 {
 		rows := [][]string{{"TYPE", "STATUS", "REASON", "AGE", "MESSAGE"}}
 		for _, c := range r.Status.Conditions {
-			rows = append(rows, []string{c.Type, string(c.Status), orNone(c.Reason), age(&c.LastTransitionTime, now), clean(c.Message)})
+			rows = append(rows, []string{c.Type, string(c.Status), OrNone(c.Reason), Age(&c.LastTransitionTime, now), Clean(c.Message)})
 		}
-		if err := section(w, "Conditions:", trimmed(rows)); err != nil {
+		if err := Section(w, "Conditions:", Trimmed(rows)); err != nil {
 			return err
 		}
 	}
@@ -49,14 +49,15 @@ func Show(w io.Writer, r *api.Restore, others []api.Restore, now time.Time) erro
 	return err
 }
 
-func section(w io.Writer, title string, rows [][]string) error {
+// Section writes a table below a title.
+func Section(w io.Writer, title string, rows [][]string) error {
 	if _, err := fmt.Fprintf(w, "\n%s\n", title); err != nil {
 		return err
 	}
 	for i := range rows {
 		rows[i][0] = "  " + rows[i][0]
 	}
-	return table(w, rows)
+	return Table(w, rows)
 }
 
 // facts are the lines above the tables; those that say nothing are left out.
@@ -70,7 +71,7 @@ func facts(r *api.Restore, now time.Time) [][]string {
 	}
 	at := func(key string, t *metav1.Time) {
 		if !t.IsZero() {
-			add(key, moment(t, now))
+			add(key, Moment(t, now))
 		}
 	}
 	add("Name", r.Name)
@@ -80,7 +81,7 @@ func facts(r *api.Restore, now time.Time) [][]string {
 		phase = "not seen by a controller yet"
 	}
 	add("Phase", phase)
-	add("Message", clean(s.Message))
+	add("Message", Clean(s.Message))
 	add("Progress", progressOf(r))
 	add("What", what(r))
 	at("Backup made", s.BackupFinished)
@@ -104,9 +105,9 @@ func facts(r *api.Restore, now time.Time) [][]string {
 		add("Deadline", text)
 	}
 	at("Finished", s.Finished)
-	add("Took", took(s.Started, s.Finished, now))
+	add("Took", Took(s.Started, s.Finished, now))
 	add("Stopped pods", strings.Join(s.Pending, ", "))
-	add("ID", clean(s.ID))
+	add("ID", Clean(s.ID))
 	return rows
 }
 
@@ -137,16 +138,16 @@ func parallel(n int32) string {
 	if n == 0 {
 		return ""
 	}
-	return plural(int(n), "pod") + " at a time"
+	return Plural(int(n), "pod") + " at a time"
 }
 
 func asked(r *api.Restore) string {
 	if s := r.Spec.Pods.Selector; s != nil {
-		return "pods with the labels " + clean(metav1.FormatLabelSelector(s))
+		return "pods with the labels " + Clean(metav1.FormatLabelSelector(s))
 	}
 	names := slices.Clone(r.Spec.Pods.Names)
 	slices.SortFunc(names, Compare)
-	return clean(strings.Join(names, ", "))
+	return Clean(strings.Join(names, ", "))
 }
 
 func source(r *api.Restore) string {
@@ -156,13 +157,13 @@ func source(r *api.Restore) string {
 	}
 	var parts []string
 	if s.Prefix != nil {
-		parts = append(parts, fmt.Sprintf("prefix %q", clean(*s.Prefix)))
+		parts = append(parts, fmt.Sprintf("prefix %q", Clean(*s.Prefix)))
 	}
 	if s.Cluster != "" {
-		parts = append(parts, "cluster "+clean(s.Cluster))
+		parts = append(parts, "cluster "+Clean(s.Cluster))
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(s.Nodes), Compare) {
-		parts = append(parts, clean(pod+" from "+s.Nodes[pod]))
+		parts = append(parts, Clean(pod+" from "+s.Nodes[pod]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -171,9 +172,9 @@ func source(r *api.Restore) string {
 func podRows(r *api.Restore, replaced map[string]string, messages bool, now time.Time) [][]string {
 	rows := [][]string{{"POD", "PHASE", "ACTION", "NODE", "DATA", "TOOK", "FAILED", "PREVIOUS", "MESSAGE"}}
 	for _, pod := range byName(r.Status.Pods) {
-		previous, message := none, ""
+		previous, message := None, ""
 		if messages {
-			message = clean(pod.Message)
+			message = Clean(pod.Message)
 		}
 		switch {
 		case pod.MayHavePrevious() && replaced[pod.Name] != "":
@@ -183,8 +184,8 @@ func podRows(r *api.Restore, replaced map[string]string, messages bool, now time
 		case r.Status.Phase.Final() && pod.MayHavePrevious():
 			previous = "perhaps" // the volume knows
 		}
-		rows = append(rows, []string{pod.Name, orNone(string(pod.Phase)), orNone(string(pod.Action)), orNone(pod.Node), orNone(amount(&pod, percentOf(&pod))),
-			orNone(took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, message})
+		rows = append(rows, []string{pod.Name, OrNone(string(pod.Phase)), OrNone(string(pod.Action)), OrNone(pod.Node), OrNone(amount(&pod, percentOf(&pod))),
+			OrNone(Took(pod.Started, pod.Finished, now)), fmt.Sprint(pod.Failures), previous, message})
 	}
-	return trimmed(rows)
+	return Trimmed(rows)
 }

@@ -269,7 +269,7 @@ func TestBarsStay(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB", 1 << 40: "1.0 TiB", 1<<63 - 1: "8.0 EiB"} {
-		if got := size(bytes); got != want {
+		if got := Size(bytes); got != want {
 			t.Errorf("%d: %s, want %s", bytes, got, want)
 		}
 	}

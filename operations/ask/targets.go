@@ -30,8 +30,15 @@ var kinds = map[string]bool{ // whether it is the StatefulSet
 	"statefulset": true, "statefulsets": true, "sts": true, "statefulset.apps": true, "statefulsets.apps": true,
 }
 
-// ParseTargets reads KIND/NAME, or KIND NAME..., as kubectl does.
+// ParseTargets reads what is to be restored: KIND/NAME, or KIND NAME..., as kubectl
+// does.
 func ParseTargets(args []string) ([]Target, error) {
+	return ParseTargetsTo("restored", "list, show, wait, cancel, undo, suspend, resume", args)
+}
+
+// ParseTargetsTo is ParseTargets for what is to be done in a word such as restored, in
+// place of which there are commands.
+func ParseTargetsTo(done, commands string, args []string) ([]Target, error) {
 	if len(args) > 1 && !strings.Contains(args[0], "/") {
 		if set, known := kinds[strings.ToLower(args[0])]; known {
 			var targets []Target
@@ -50,9 +57,9 @@ func ParseTargets(args []string) ([]Target, error) {
 		set, known := kinds[strings.ToLower(kind)]
 		switch {
 		case !ok || name == "":
-			return nil, fmt.Errorf("%s: it takes pod/NAME or statefulset/NAME, or a command: list, show, wait, cancel, undo, suspend, resume", arg)
+			return nil, fmt.Errorf("%s: it takes pod/NAME or statefulset/NAME, or a command: %s", arg, commands)
 		case !known:
-			return nil, fmt.Errorf("%s: only pods and StatefulSets can be restored (pod/NAME, statefulset/NAME, or -l SELECTOR)", arg)
+			return nil, fmt.Errorf("%s: only pods and StatefulSets can be %s (pod/NAME, statefulset/NAME, or -l SELECTOR)", arg, done)
 		}
 		targets = append(targets, Target{set, name})
 	}
@@ -121,7 +128,7 @@ func named(ctx context.Context, c client.Reader, namespace, name string) ([]core
 	var pod corev1.Pod
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
 	if apierrors.IsNotFound(err) {
-		return nil, within(ctx, c, namespace, fmt.Errorf("there is no pod %s in namespace %s%s", name, namespace, instead(ctx, c, namespace)))
+		return nil, Within(ctx, c, namespace, fmt.Errorf("there is no pod %s in namespace %s%s", name, namespace, instead(ctx, c, namespace)))
 	}
 	if err != nil {
 		return nil, Explain(err, "get", pods, namespace, name)
@@ -166,10 +173,20 @@ func selected(ctx context.Context, c client.Reader, namespace string, selector l
 		return nil, Explain(err, "list", pods, namespace, "")
 	}
 	if len(list.Items) == 0 {
-		return nil, within(ctx, c, namespace, fmt.Errorf("no pod of namespace %s has the labels %s%s", namespace, selector, instead(ctx, c, namespace)))
+		return nil, Within(ctx, c, namespace, fmt.Errorf("no pod of namespace %s has the labels %s%s", namespace, selector, instead(ctx, c, namespace)))
 	}
 	sort(list.Items)
 	return list.Items, nil
+}
+
+// LackingError says that a StatefulSet has not all of its pods.
+type LackingError struct {
+	namespace string
+	Have      string // what it has and should have, in a sentence
+}
+
+func (e *LackingError) Error() string {
+	return fmt.Sprintf("%s: wait for the others (kubectl -n %s get events; restore does with --wait), or name the pods that you mean", e.Have, e.namespace)
 }
 
 // ofStatefulSet finds the pods that a StatefulSet owns. One that lacks pods is
@@ -177,8 +194,8 @@ func selected(ctx context.Context, c client.Reader, namespace string, selector l
 func ofStatefulSet(ctx context.Context, c client.Reader, namespace, name string) ([]corev1.Pod, error) {
 	var set appsv1.StatefulSet
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &set); err != nil {
-		err = Explain(err, "get", statefulSets, namespace, name)
-		return nil, within(ctx, c, namespace, err)
+		err = Explain(err, "get", StatefulSets, namespace, name)
+		return nil, Within(ctx, c, namespace, err)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
@@ -202,8 +219,7 @@ func ofStatefulSet(ctx context.Context, c client.Reader, namespace, name string)
 		if len(owned) > 0 {
 			have = "there are only " + strings.Join(names(owned), ", ")
 		}
-		return nil, fmt.Errorf("statefulset %s of namespace %s is to have %d pods and %s: wait for the others (kubectl -n %s get events), or name the pods that you mean",
-			name, namespace, wanted, have, namespace)
+		return nil, &LackingError{namespace, fmt.Sprintf("statefulset %s of namespace %s is to have %d pods and %s", name, namespace, wanted, have)}
 	}
 	return owned, nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/stategraft/stategraft/workload"
 )
 
-// none stands for a value that there is not, in tables.
-const none = "<none>"
+// None stands for a value that there is not, in tables.
+const None = "<none>"
 
-// clean keeps what a cluster holds from writing to the terminal.
-func clean(text string) string { return workload.Printable(strings.Join(strings.Fields(text), " ")) }
+// Clean keeps what a cluster holds from writing to the terminal.
+func Clean(text string) string { return workload.Printable(strings.Join(strings.Fields(text), " ")) }
 
-// size gives bytes in the units that people compare volumes by.
-func size(bytes int64) string {
+// Size gives bytes in the units that people compare volumes by.
+func Size(bytes int64) string {
 	const units = "KMGTPE"
 	if bytes < 1024 {
 		return fmt.Sprintf("%d B", bytes)
@@ -32,32 +32,33 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, units[unit])
 }
 
-func orNone(text string) string {
+// OrNone is a text in a table.
+func OrNone(text string) string {
 	if text == "" {
-		return none
+		return None
 	}
-	return clean(text)
+	return Clean(text)
 }
 
-// age is a time as kubectl's columns have it.
-func age(at *metav1.Time, now time.Time) string {
+// Age is a time as kubectl's columns have it.
+func Age(at *metav1.Time, now time.Time) string {
 	if at.IsZero() {
-		return none
+		return None
 	}
 	return duration.HumanDuration(max(now.Sub(at.Time), 0))
 }
 
-// moment is a time in full, with how long ago it was.
-func moment(at *metav1.Time, now time.Time) string {
+// Moment is a time in full, with how long ago it was.
+func Moment(at *metav1.Time, now time.Time) string {
 	if at.IsZero() {
-		return none
+		return None
 	}
-	return at.UTC().Format(time.RFC3339) + " (" + age(at, now) + " ago)"
+	return at.UTC().Format(time.RFC3339) + " (" + Age(at, now) + " ago)"
 }
 
-// took is how long something has lasted, to its end or until now; empty where it
+// Took is how long something has lasted, to its end or until now; empty where it
 // has not begun.
-func took(from, to *metav1.Time, now time.Time) string {
+func Took(from, to *metav1.Time, now time.Time) string {
 	if from.IsZero() {
 		return ""
 	}
@@ -67,8 +68,8 @@ func took(from, to *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(now.Sub(from.Time), 0))
 }
 
-// table writes rows in columns, as kubectl does.
-func table(w io.Writer, rows [][]string) error {
+// Table writes rows in columns, as kubectl does.
+func Table(w io.Writer, rows [][]string) error {
 	var text strings.Builder // which takes everything
 	columns := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
 	for _, row := range rows {

@@ -32,7 +32,7 @@ func Volumes(r *api.Restore) []string {
 	}
 	var bad, good []string
 	for _, pod := range byName(r.Status.Pods) {
-		switch line := pod.Name + ": " + clean(pod.Message); {
+		switch line := pod.Name + ": " + Clean(pod.Message); {
 		case strings.HasPrefix(pod.Message, danger):
 			bad = append(bad, line)
 		case pod.Message != "":

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/ask/backup"
+)
+
+// errNotBackedUp ends with status 1: the Backup is not complete, or not deleted. What
+// there is to say about it was said.
+var errNotBackedUp = fmt.Errorf("not backed up: %w", errRefused)
+
+func backupCommand() *cobra.Command { return new(backupFlags).command() }
+
+func (f *backupFlags) command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "backup statefulset/NAME|pod/NAME...|-l SELECTOR",
+		Short: "Back up running pods now, and see to the backups that there are",
+		Long: `Asks for a backup of running pods: makes a Backup, which the controller in the
+cluster carries out. The databases go on running. It is complete when every pod is,
+and the storage has objects of each. docs/backup.md says what happens step by step.
+
+--dry-run only shows the pods, and what speaks against backing them up.
+With --wait it stays until the end. Ctrl-C then leaves the Backup running.
+
+Exit status: 0 when it is asked for (with --wait: complete; with --dry-run: could be
+complete), 1 when it failed, is not complete or was cancelled, 2 when the command line
+is wrong, no cluster answers, a right is lacking, or the time is up.`,
+		Example: `  kubectl stategraft backup statefulset/cassandra --wait
+  kubectl stategraft backup statefulset/cassandra --name before-upgrade --type full
+  kubectl stategraft backup -l app.kubernetes.io/instance=ring --parallel 3 --timeout 6h
+  kubectl stategraft backup list -A
+  kubectl stategraft backup pin before-upgrade
+  kubectl stategraft backup delete before-upgrade --data --wait`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: f.completeTargets,
+		RunE: func(command *cobra.Command, args []string) error {
+			return here(command, func(ctx context.Context, t *terminal) error { return f.run(ctx, t, args) })
+		},
+	}
+	f.connection.add(command.PersistentFlags(), "namespace (default: the context's)")
+	f.addSpec(command.Flags())
+	f.addOutput(command.Flags(), "json|yaml|name")
+	completeFlags(command, map[string][]string{"type": {"differential", "full"}, "deletion-policy": {"keep", "delete"}, "output": {"json", "yaml", "name"}})
+	completeFlag(command, "namespace", f.completeNamespaces)
+	command.AddCommand(f.listCommand(), f.showCommand(), f.waitCommand(), f.deleteCommand())
+	for _, change := range []backup.Change{backup.Pin, backup.Unpin, backup.Cancel, backup.Suspend, backup.Resume} {
+		command.AddCommand(f.changeCommand(change))
+	}
+	return command
+}
+
+// run asks for a backup of the pods that the arguments name.
+func (f *backupFlags) run(ctx context.Context, t *terminal, args []string) error {
+	request, err := f.request()
+	if err != nil {
+		return err
+	}
+	targets, err := ask.ParseTargetsTo("backed up", "list, show, wait, delete, pin, unpin, cancel, suspend, resume", args)
+	if err != nil {
+		return err
+	}
+	at, err := f.connect()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	found, err := backup.Resolve(limited, at, at.namespace, targets, f.selector)
+	cancel()
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	if found.Note != "" {
+		fmt.Fprintln(t.err, found.Note)
+	}
+	request.Namespace, request.Targets = at.namespace, *found
+	made := request.Backup(t.now())
+	if f.dryRun {
+		return f.plan(ctx, t, at, made)
+	}
+	return f.make(ctx, t, at, made)
+}
+
+// make makes the Backup, and waits for it if it is to.
+func (f *backupFlags) make(ctx context.Context, t *terminal, at *reached, made *api.Backup) error {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	err := ask.Create(limited, at, made, f.name == "")
+	lost := limited.Err() != nil
+	cancel()
+	if err != nil && lost {
+		return fmt.Errorf("no answer of the API server to the making of Backup %s; whether it was made: kubectl stategraft backup show %s -n %s (%w)",
+			made.Name, made.Name, made.Namespace, err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.wait {
+		if f.output == "" {
+			fmt.Fprintf(t.out, "%s created\n", nameOf(made))
+		}
+		return f.follow(ctx, t, at, made.Name, longest(made))
+	}
+	if err := printObject(t.out, f.output, made, "created"); err != nil {
+		return err
+	}
+	if f.output == "" {
+		fmt.Fprintf(t.err, "How far it is: kubectl stategraft backup wait %s -n %s\n", made.Name, made.Namespace)
+	}
+	return nil
+}
+
+// plan shows what would be done.
+func (f *backupFlags) plan(ctx context.Context, t *terminal, at *reached, made *api.Backup) error {
+	limited, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	planned, err := backup.Plan(limited, at, made, func(text string) { fmt.Fprintln(t.err, text) })
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: nothing was done", errInterrupted)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("there is no plan after %s, and nothing was done (%s): see kubectl stategraft check", planTimeout, backup.Stands(planned))
+	default:
+		return err
+	}
+	if f.output != "" {
+		err = printObject(t.out, f.output, planned, "planned (dry run)")
+	} else {
+		err = backup.WritePlan(t.out, planned)
+	}
+	if err == nil && !backup.Whole(planned) {
+		return errNotBackedUp
+	}
+	return err
+}

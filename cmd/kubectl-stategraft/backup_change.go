@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/ask/backup"
+)
+
+// changeCommand is pin, unpin, cancel, suspend or resume.
+func (f *backupFlags) changeCommand(change backup.Change) *cobra.Command {
+	short := map[backup.Change]string{
+		backup.Pin:     "Keep a Backup for good: no retention deletes it, and its data stay whoever deletes the object",
+		backup.Unpin:   "Let retention and deletionPolicy decide about a Backup again",
+		backup.Cancel:  "Give a Backup up: it begins no further pod, and is not complete",
+		backup.Suspend: "Begin no further pod; what runs is let finish, and the timeout goes on",
+		backup.Resume:  "Go on with a suspended Backup",
+	}
+	return &cobra.Command{
+		Use:               string(change) + " NAME...",
+		Short:             short[change],
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: f.completeBackups(func(b *api.Backup) bool { return change.Possible(b) == nil && change.Already(b) == "" }),
+		RunE: func(command *cobra.Command, args []string) error {
+			return here(command, func(ctx context.Context, t *terminal) error {
+				return f.changeAll(ctx, t, change, args)
+			})
+		},
+	}
+}
+
+// changeAll changes each that it can: one that cannot be changed does not keep the
+// others as they are.
+func (f *backupFlags) changeAll(ctx context.Context, t *terminal, change backup.Change, args []string) error {
+	var errs []error
+	var changed []*api.Backup
+	var at *reached
+	for i := 0; i < len(args) && ctx.Err() == nil; i++ {
+		reached, b, err := f.change(ctx, t, change, args[i])
+		switch {
+		case errors.Is(err, ask.ErrNotServed): // nor for the others
+			return err
+		case err != nil:
+			errs = append(errs, err)
+		case b != nil:
+			at, changed = reached, append(changed, b)
+		}
+	}
+	if change == backup.Cancel {
+		until := time.Now().Add(actsWithin)
+		for _, b := range changed {
+			if err := backupCancelled(ctx, t, at, b, until); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return joined(errs)
+}
+
+// change asks for a change. It gives the Backup with the status from before; nil where
+// it was so already.
+func (f *backupFlags) change(ctx context.Context, t *terminal, change backup.Change, arg string) (*reached, *api.Backup, error) {
+	at, b, err := f.get(ctx, arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := change.Possible(b); err != nil {
+		return nil, nil, err
+	}
+	if already := change.Already(b); already != "" {
+		fmt.Fprintf(t.out, "%s %s\n", nameOf(b), already)
+		return at, nil, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	before := b.Status.DeepCopy()
+	if err := change.Apply(limited, at, b); err != nil {
+		return nil, nil, interrupted(ctx, err)
+	}
+	b.Status = *before
+	if change != backup.Cancel {
+		fmt.Fprintf(t.out, "%s %s\n", nameOf(b), change.Done())
+	}
+	return at, b, nil
+}
+
+// backupCancelled says what became of a cancellation, which somebody has to act on.
+func backupCancelled(ctx context.Context, t *terminal, at *reached, b *api.Backup, until time.Time) error {
+	limited, stop := context.WithTimeout(ctx, requestTimeout+actsWithin)
+	defer stop()
+	now, acted, err := ask.Acted(limited, at, b, until)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w; the Backup %s is to be cancelled all the same: kubectl stategraft backup show %s -n %s", errInterrupted, b.Name, b.Name, b.Namespace)
+	case err != nil:
+		return fmt.Errorf("the Backup %s is to be cancelled; whether anybody acts on it is not known: %w", b.Name, err)
+	case !acted:
+		return backup.NotActed(b, actsWithin)
+	}
+	fmt.Fprintf(t.out, "%s cancelled\n", nameOf(b))
+	if now != nil && !now.Status.Phase.Final() {
+		fmt.Fprintf(t.err, "Pods whose backup runs finish it first: kubectl stategraft backup wait %s -n %s\n", b.Name, b.Namespace)
+	}
+	return nil
+}

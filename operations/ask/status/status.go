@@ -1,0 +1,162 @@
+// Package status tells of each pod that ought to be backed up how its backups stand:
+// what kubectl stategraft status prints. What it reads is judged by operations/rpo, as
+// the controller does.
+//
+//	status.go  what is read of the cluster
+//	table.go   as a table, and in sentences
+//	data.go    for programs
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/coverage"
+	"github.com/stategraft/stategraft/operations/rpo"
+	"github.com/stategraft/stategraft/operations/scope"
+	"github.com/stategraft/stategraft/webhook"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// Status is what Read has found.
+type Status struct {
+	Rows []rpo.Row
+	// Notes are what could not be seen, or is not as it looks, a sentence each.
+	Notes []string
+}
+
+// Behind are the rows that are.
+func (s *Status) Behind() []rpo.Row {
+	return slices.DeleteFunc(slices.Clone(s.Rows), func(r rpo.Row) bool { return !r.Behind })
+}
+
+// Read reads the pods of a namespace, or those of all labelled ones for none, and their
+// backups. Config is that of the webhook, as far as it is known: it tells which pods
+// without a sidecar ought to have one.
+func Read(ctx context.Context, c client.Reader, namespace string, config *webhook.Config, now time.Time) (*Status, error) {
+	out := &Status{}
+	namespaces, err := out.namespaces(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	in := rpo.Input{Namespaces: map[string]map[string]string{}, Now: now}
+	for i := range namespaces {
+		ns := &namespaces[i]
+		in.Namespaces[ns.Name] = ns.Annotations
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.InNamespace(ns.Name)); err != nil {
+			return nil, ask.Explain(err, "list", "pods", ns.Name, "")
+		}
+		in.Pods = append(in.Pods, covered(ctx, c, ns, pods.Items, config)...)
+	}
+	var backups api.BackupList
+	if err := c.List(ctx, &backups, client.InNamespace(namespace)); err != nil {
+		return nil, ask.Explain(err, "list", ask.Backups, namespace, "")
+	}
+	var schedules api.BackupScheduleList
+	if err := c.List(ctx, &schedules, client.InNamespace(namespace)); err != nil {
+		return nil, ask.Explain(err, "list", ask.Schedules, namespace, "")
+	}
+	in.Backups, in.Schedules = backups.Items, schedules.Items
+	out.Rows = rpo.Rows(in)
+	out.misread()
+	return out, nil
+}
+
+// namespaces are those to look at.
+func (s *Status) namespaces(ctx context.Context, c client.Reader, name string) ([]corev1.Namespace, error) {
+	if name == "" {
+		var list corev1.NamespaceList
+		if err := c.List(ctx, &list, client.MatchingLabels{api.LabelInject: api.InjectEnabled}); err != nil {
+			return nil, ask.Explain(err, "list", ask.Namespaces, "", "")
+		}
+		return slices.DeleteFunc(list.Items, func(ns corev1.Namespace) bool { return scope.LeftOut(ns.Name, "") }), nil
+	}
+	ns := corev1.Namespace{}
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &ns)
+	switch {
+	case apierrors.IsForbidden(err):
+		s.Notes = append(s.Notes, fmt.Sprintf("You have no right to read namespace %s: its annotation %s counts, and is not known here.", name, api.AnnotationRPO))
+		return []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}}, nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("there is no namespace %q", name)
+	case err != nil:
+		return nil, ask.Explain(err, "get", ask.Namespaces, "", name)
+	}
+	if !scope.Asks(&ns, "") {
+		s.Notes = append(s.Notes, fmt.Sprintf("Namespace %[1]s is not labelled, and new pods of it get no sidecar: kubectl label namespace %[1]s %[2]s=%[3]s", name, api.LabelInject, api.InjectEnabled))
+	}
+	return []corev1.Namespace{ns}, nil
+}
+
+// covered are the pods of a namespace that ought to be backed up.
+func covered(ctx context.Context, c client.Reader, ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) []rpo.Pod {
+	var out []rpo.Pod
+	in := webhook.Input{Config: config, NativeSidecars: true, Namespace: webhook.Namespace{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations}}
+	// When the webhook was registered only few may see: what is told from it is left to
+	// kubectl stategraft check.
+	since := coverage.Since{Webhook: time.Unix(0, 0).Add(time.Second), Label: coverage.LabelledSince(ns)}
+	asks := scope.Asks(ns, "")
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Labels[api.LabelInjected] != "" && injected(pod) {
+			if known, ok := rpo.OfPod(pod); ok {
+				out = append(out, known)
+			}
+			continue
+		}
+		if !asks || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		raw, err := json.Marshal(pod)
+		if err != nil {
+			continue // of an object that was read as JSON
+		}
+		in.Pod = raw
+		if j := coverage.Judge(in, since); j.Without {
+			if known, ok := rpo.OfUncovered(pod, j.Kind, j.Reason); ok {
+				out = append(out, known)
+			}
+		}
+	}
+	return out
+}
+
+// injected tells whether a pod has a container of ours: the label alone may be in a
+// template that a live pod was copied into.
+func injected(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if workload.Own(list[i].Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// misread names annotations that cannot be read, each once.
+func (s *Status) misread() {
+	for _, row := range s.Rows {
+		for _, bad := range row.RPOBad {
+			where := fmt.Sprintf("pod %s of namespace %s", row.Pod, row.Namespace)
+			if bad.OfNamespace {
+				where = "namespace " + row.Namespace
+			}
+			note := fmt.Sprintf("The annotation %s of %s cannot be read: %q (it takes a time such as 26h, 90m or 7d).", api.AnnotationRPO, where, ask.Clean(bad.Value))
+			if !slices.Contains(s.Notes, note) {
+				s.Notes = append(s.Notes, note)
+			}
+		}
+	}
+}

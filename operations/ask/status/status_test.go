@@ -1,0 +1,184 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/rpo"
+	"github.com/stategraft/stategraft/test/golden"
+	"github.com/stategraft/stategraft/webhook"
+)
+
+// noon is when the tests take place.
+var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(d)} }
+
+func store(funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(ask.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func namespace(name string, labelled bool, annotations map[string]string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, CreationTimestamp: *at(-1000 * time.Hour)}}
+	if labelled {
+		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
+	}
+	return ns
+}
+
+func pod(ns, name string, injected bool, annotations map[string]string) *corev1.Pod {
+	yes := true
+	owner := name[:strings.LastIndexByte(name, '-')]
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Annotations: annotations, Labels: map[string]string{"app": owner}, CreationTimestamp: *at(-500 * time.Hour),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: owner, UID: "u", Controller: &yes}}},
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{Name: "cassandra", Image: "cassandra:4.1", Ports: []corev1.ContainerPort{{ContainerPort: 9042}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/cassandra"}}}}}}
+	if injected {
+		p.Labels[api.LabelInjected] = "cassandra"
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "stategraft-agent"})
+	}
+	return p
+}
+
+func backed(ns, name string, ago time.Duration, pods ...string) *api.Backup {
+	b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, CreationTimestamp: *at(-ago)},
+		Status: api.BackupStatus{Phase: api.BackupComplete, Name: name, Started: at(-ago), Finished: at(-ago + time.Hour)}}
+	for _, pod := range pods {
+		b.Status.Pods = append(b.Status.Pods, api.PodBackup{Name: pod, Phase: api.PodBackupComplete, Objects: 5, Bytes: 3 << 29, Started: at(-ago), Finished: at(-ago + time.Hour)})
+	}
+	return b
+}
+
+// cluster has pods in each state.
+func cluster() []client.Object {
+	verified := backed("prod", "nightly-20261130-030000", 9*time.Hour, "c-0", "c-1")
+	verified.Labels = map[string]string{api.LabelSchedule: "nightly"}
+	verified.Status.Verified = &api.Verification{Result: api.VerificationPassed, Nodes: []string{"c-0"}, Started: at(-4 * time.Hour), Finished: at(-3 * time.Hour)}
+	web := pod("prod", "web-0", false, nil)
+	web.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}}
+	done := pod("prod", "done-0", false, nil)
+	done.Status.Phase = corev1.PodSucceeded
+	return []client.Object{
+		namespace("prod", true, map[string]string{api.AnnotationRPO: "26h"}), namespace("test", true, map[string]string{api.AnnotationRPO: "soon\x1b"}), namespace("plain", false, nil),
+		pod("prod", "c-0", true, nil), pod("prod", "c-1", true, nil), pod("prod", "c-10", true, nil), pod("prod", "c-2", false, nil),
+		pod("prod", "old-0", true, map[string]string{api.AnnotationRPO: "60m"}), web, done,
+		pod("test", "t-0", true, nil), pod("plain", "p-0", false, nil),
+		verified, backed("prod", "old-1", 30*time.Hour, "old-0"),
+		&api.BackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly", CreationTimestamp: *at(-400 * time.Hour)},
+			Spec: api.BackupScheduleSpec{Schedule: "0 3 * * *", Template: api.BackupTemplate{Spec: api.BackupSpec{Pods: &api.BackupPods{
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "c"}}}}}},
+			Status: api.BackupScheduleStatus{Next: at(15 * time.Hour)}},
+	}
+}
+
+func compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *golden.Update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; with -update it is written", err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// TestStatus compares what is shown of a cluster with golden files.
+func TestStatus(t *testing.T) {
+	c := store(interceptor.Funcs{}, cluster()...)
+	var out bytes.Buffer
+	for _, ns := range []string{"", "prod", "plain"} {
+		found, err := Read(t.Context(), c, ns, webhook.DefaultConfig(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("== namespace " + ns + "\n" + strings.Join(found.Notes, "\n") + "\n")
+		if err := Write(&out, found.Rows, ns != "", noon); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString(strings.Join(Summary(found.Rows), "\n") + "\n")
+		if ns == "" {
+			text, err := json.MarshalIndent(found.Document(), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "status.json", text)
+			if found.Document().Behind != len(found.Behind()) || len(found.Behind()) == 0 {
+				t.Errorf("%d behind", len(found.Behind()))
+			}
+		}
+	}
+	compare(t, "status.txt", out.Bytes())
+}
+
+// Of many that are behind the first are named.
+func TestSummary(t *testing.T) {
+	rows := make([]rpo.Row, 14)
+	for i := range rows {
+		rows[i] = rpo.Row{Namespace: "n", Pod: "p", Behind: i < 12, Why: "why", Sidecar: rpo.SidecarMissing}
+	}
+	lines := Summary(rows)
+	if len(lines) != 13 || lines[0] != "12 of 14 pods behind:" || lines[11] != "  and 2 more (-o wide)" || !strings.HasPrefix(lines[12], "2 other pods without a sidecar: kubectl stategraft check") {
+		t.Errorf("%q", lines)
+	}
+	if lines := Summary(rows[:0]); len(lines) != 0 {
+		t.Errorf("%q", lines)
+	}
+}
+
+// Who may not read the namespace sees the pods all the same; every other right is needed.
+func TestRights(t *testing.T) {
+	for resource, want := range map[string]string{
+		"namespaces": "", "pods": "you have no right to list pods in namespace prod", "backups": "you have no right to list backups.stategraft.io in namespace prod",
+		"schedules": "you have no right to list backupschedules.stategraft.io in namespace prod",
+	} {
+		no := apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New(`User "u" cannot do that`))
+		c := store(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, ns := o.(*corev1.Namespace); ns && resource == "namespaces" {
+					return no
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				_, pods := list.(*corev1.PodList)
+				_, backups := list.(*api.BackupList)
+				_, schedules := list.(*api.BackupScheduleList)
+				if pods && resource == "pods" || backups && resource == "backups" || schedules && resource == "schedules" {
+					return no
+				}
+				return c.List(ctx, list, opts...)
+			},
+		}, cluster()...)
+		found, err := Read(t.Context(), c, "prod", webhook.DefaultConfig(), noon)
+		switch {
+		case want == "" && (err != nil || len(found.Rows) == 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "no right to read namespace prod")):
+			t.Errorf("%s: %v, %+v", resource, err, found)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+}
