@@ -50,6 +50,15 @@ func lookup() *corev1.Pod {
 	return pod
 }
 
+// createForGood has the controller create a pod, and takes it out of the way of the next.
+func createForGood(t *testing.T, cp *cluster.ControlPlane, ns string, pod *corev1.Pod) error {
+	created, err := client(t, cp, "stategraft-controller").CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err == nil {
+		err = client(t, cp, "").CoreV1().Pods(ns).Delete(t.Context(), created.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	}
+	return err
+}
+
 // TestControllerCreatesOnlyLookups has the controller create pods for good: a dry
 // run would be let through.
 func TestControllerCreatesOnlyLookups(t *testing.T) {
@@ -64,11 +73,7 @@ func TestControllerCreatesOnlyLookups(t *testing.T) {
 	try := func(ns string, edit func(*corev1.Pod)) error {
 		pod := lookup()
 		edit(pod)
-		created, err := controller.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-		if err == nil { // out of the way of the next
-			err = client(t, cp, "").CoreV1().Pods(ns).Delete(t.Context(), created.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-		}
-		return err
+		return createForGood(t, cp, ns, pod)
 	}
 	as := func(*corev1.Pod) {}
 	awaitTrue(t, "the policy to be in force", func() bool { return apierrors.IsForbidden(try(bare, as)) })

@@ -18,7 +18,7 @@ var (
 	annotations = []string{
 		"restore", "restore-source", "medusa-config", "storage-secret", "cql-secret", "jmx-secret",
 		"config-map", "data-volume", "container", "host-network", "spread", "colocate-with", "expose",
-		"medusa-image", "agent-image", "sidecar-resources", "grpc-port",
+		"medusa-image", "agent-image", "sidecar-resources", "grpc-port", "backup-schedule", "retain", "rpo",
 	}
 	podLabels = []string{"inject", "workload"}
 )

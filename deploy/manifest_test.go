@@ -23,7 +23,9 @@ import (
 const pendingPolicy = "restore-pending.stategraft.io"
 
 // policyNames are all there are.
-var policyNames = []string{"restore.stategraft.io", pendingPolicy, "controller-secrets.stategraft.io", "controller-pods.stategraft.io", "controller-creates.stategraft.io"}
+var policyNames = []string{"restore.stategraft.io", pendingPolicy, "controller-secrets.stategraft.io", "controller-pods.stategraft.io",
+	"controller-creates.stategraft.io", "controller-configmaps.stategraft.io",
+	"controller-backups.stategraft.io", "controller-schedules.stategraft.io"}
 
 const (
 	certManager = "cert-manager"

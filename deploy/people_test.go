@@ -14,6 +14,7 @@ import (
 var forPeople = map[string][]string{
 	"ClusterRole/stategraft-view":    {"view"},
 	"ClusterRole/stategraft-restore": {"admin", "edit"},
+	"ClusterRole/stategraft-backup":  {"admin", "edit"},
 }
 
 // Of the roles those for people, and no other, are part of the cluster's own, unless

@@ -22,8 +22,11 @@ func rights(mode string) map[string]map[string]string {
 		"namespaces": read, "resourcequotas": read, "limitranges": read,
 		"pods": read + " patch delete create", "pods/status": "patch", "statefulsets.apps": read, "nodes": "list",
 		"restores.stategraft.io": whole, "restores/status.stategraft.io": "get update patch", "restores/finalizers.stategraft.io": "update",
-		"poddisruptionbudgets.policy": "list",
-		"secrets[stategraft-grpc]":    whole, configuration: read,
+		"backups.stategraft.io": whole + " delete", "backups/status.stategraft.io": "get update patch",
+		"backupschedules.stategraft.io": whole + " delete", "backupschedules/status.stategraft.io": "get update patch",
+		"configmaps[stategraft-catalogue]": whole,
+		"poddisruptionbudgets.policy":      "list",
+		"secrets[stategraft-grpc]":         whole, configuration: read,
 		"events": "list " + write, "events.events.k8s.io": write,
 	}
 	home := map[string]string{
@@ -43,8 +46,12 @@ func rights(mode string) map[string]map[string]string {
 		"Role/stategraft-webhook":           {"configmaps[stategraft-held-back]": read},
 		"ClusterRole/stategraft-controller": controller,
 		"Role/stategraft-controller":        home,
-		"ClusterRole/stategraft-view":       {"restores.stategraft.io": read},
+		"ClusterRole/stategraft-view":       {"restores.stategraft.io": read, "backups.stategraft.io": read, "backupschedules.stategraft.io": read},
 		"ClusterRole/stategraft-restore":    {"restores.stategraft.io": "create update patch delete"},
+		"ClusterRole/stategraft-backup": {
+			"backups.stategraft.io": "create update patch delete", "backupschedules.stategraft.io": "create update patch delete",
+			"configmaps[stategraft-catalogue]": "get patch",
+		},
 	}
 }
 

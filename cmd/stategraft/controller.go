@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/stategraft/stategraft/certs"
 	"github.com/stategraft/stategraft/operations/certificates"
 	"github.com/stategraft/stategraft/operations/coverage"
 	"github.com/stategraft/stategraft/operations/heal"
@@ -139,7 +138,11 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 		return err
 	}
 	inbox := request.NewInbox()
-	if err := restores(mgr, namespace, authority, inbox); err != nil {
+	nodes := sidecar.New(authority)
+	if err := restores(mgr, namespace, nodes, inbox); err != nil {
+		return err
+	}
+	if err := backups(mgr, namespace, nodes); err != nil {
 		return err
 	}
 	if err := heal.Add(mgr, heal.Options{Namespace: namespace, After: f.healAfter}); err != nil {
@@ -162,8 +165,7 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 
 // restores adds what restores pods, and what makes Restores of annotations. Both wait
 // for the CustomResourceDefinition; nothing else waits for them.
-func restores(mgr manager.Manager, namespace string, authority certs.Source, inbox *request.Inbox) error {
-	nodes := sidecar.New(authority)
+func restores(mgr manager.Manager, namespace string, nodes *sidecar.Client, inbox *request.Inbox) error {
 	lookups := lookup.New(mgr.GetClient(), mgr.GetAPIReader(), nodes)
 	if err := restore.Add(mgr, restore.Options{Namespace: namespace, Nodes: nodes, Lookups: lookups}); err != nil {
 		return fmt.Errorf("adding the controller of Restores: %w", err)

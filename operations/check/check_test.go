@@ -53,14 +53,14 @@ func unfixed(objects ...runtime.Object) *fakedynamic.FakeDynamicClient {
 	scheme := runtime.NewScheme()
 	_ = api.AddToScheme(scheme)
 	return fakedynamic.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{
-		crdResource: "CustomResourceDefinitionList", restoreResource: "RestoreList", certificateResource: "CertificateList"}, objects...)
+		crdResource: "CustomResourceDefinitionList", restoreResource: "RestoreList", backupResource: "BackupList", scheduleResource: "BackupScheduleList", certificateResource: "CertificateList"}, objects...)
 }
 
 // apart puts the objects aside that are read by the dynamic client.
 func apart(objects []runtime.Object) (fixed, other []runtime.Object) {
 	for _, object := range objects {
 		switch object.(type) {
-		case *unstructured.Unstructured, *api.Restore:
+		case *unstructured.Unstructured, *api.Restore, *api.Backup, *api.BackupSchedule:
 			other = append(other, object)
 		default:
 			fixed = append(fixed, object)

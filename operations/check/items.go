@@ -21,17 +21,21 @@ var Items = []Item{
 	{ID: "admission", Title: "a pod is injected", Group: GroupInstallation, Look: lookAdmission, Installed: true},
 	{ID: "restore-policy", Title: "no pod starts without its restore", Group: GroupInstallation, Look: lookPolicy, Installed: true},
 	{ID: "restore-crd", Title: "Restores can be asked for", Group: GroupInstallation, Look: lookCRD, Installed: true},
+	{ID: "backup-crds", Title: "backups can be asked for", Group: GroupInstallation, Look: lookBackupCRDs, Installed: true},
 	{ID: "versions", Title: "versions", Group: GroupInstallation, Look: lookVersions, Installed: true},
 
 	{ID: "namespaces", Title: "labels and annotations of namespaces", Group: GroupNamespaces, Look: lookNamespaces},
 	{ID: "grpc-certificates", Title: "certificates of the sidecars", Group: GroupNamespaces, Look: lookGRPC, Installed: true},
 	{ID: "references", Title: "ConfigMaps and Secrets of the sidecars", Group: GroupNamespaces, Look: lookReferences, Installed: true},
 	{ID: "ptr-records", Title: "names of Cassandra nodes", Group: GroupNamespaces, Look: lookNames, Installed: true},
+	{ID: "catalogue", Title: "what backups there are in the storage", Group: GroupNamespaces, Look: lookCatalogue, Installed: true},
 
 	{ID: "sidecars", Title: "databases without sidecar", Group: GroupPods, Look: lookSidecars, Installed: true},
 	{ID: "refused-pods", Title: "StatefulSets whose pods are refused", Group: GroupPods, Look: lookRefused, Installed: true},
 	{ID: "held-back", Title: "workloads that are held back", Group: GroupPods, Look: lookHeldBack, Installed: true},
 	{ID: "containers", Title: "containers of ours in trouble", Group: GroupPods, Look: lookContainers, Installed: true},
+	{ID: "schedules", Title: "databases that are not backed up in time", Group: GroupPods, Look: lookSchedules, Installed: true},
+	{ID: "backups", Title: "Backups that are stuck, failed or lost", Group: GroupPods, Look: lookBackups},
 	{ID: "restores", Title: "Restores that are stuck", Group: GroupPods, Look: lookRestores},
 	{ID: "pod-security", Title: "Pod Security conflicts", Group: GroupPods, Look: lookSecurity, Installed: true},
 }

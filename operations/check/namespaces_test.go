@@ -56,6 +56,8 @@ func TestNamespaces(t *testing.T) {
 			[]string{"warn a: did you mean stategraft.io/medusa-config?", "ok : labelled: a"}},
 		{"a bad value", []corev1.Namespace{namespace("a", enabled(), map[string]string{"stategraft.io/grpc-port": "http"})}, "",
 			[]string{"fail a: start without backup", "ok : labelled: a"}},
+		{"a bad schedule", []corev1.Namespace{namespace("a", enabled(), map[string]string{"stategraft.io/backup-schedule": "0 25 * * *"})}, "",
+			[]string{"fail a: backup-schedule", "ok : labelled: a"}},
 		{"a bad restore", []corev1.Namespace{namespace("a", enabled(), map[string]string{"stategraft.io/restore": "a/b"})}, "",
 			[]string{"fail a: are refused", "ok : labelled: a"}},
 		{"a bad value that nobody reads", []corev1.Namespace{namespace("a", nil, map[string]string{"stategraft.io/grpc-port": "http"})}, "",

@@ -118,9 +118,12 @@ func TestLookupPodIsNotInjected(t *testing.T) {
 	delete(pod.Labels, api.LabelInjected)
 	pod.Labels[api.LabelInject] = api.InjectDisabled
 	pod.Labels[lookup.LabelLookup] = "1"
+	// Likewise the one that a backup is restored into on trial.
+	trial := pod.DeepCopy()
+	trial.Name, trial.Labels = "stategraft-verify-1", map[string]string{api.LabelInject: api.InjectDisabled, api.LabelVerify: "1"}
 	copied := databasePod(t)
-	copied.Labels[lookup.LabelLookup] = "1"
-	expect(t, "beside one", look(t, "sidecars", &config, labelledNamespace("ns"), databasePod(t), pod), "ok : 1 injected pod")
+	copied.Labels[lookup.LabelLookup], copied.Labels[api.LabelVerify] = "1", "1"
+	expect(t, "beside one", look(t, "sidecars", &config, labelledNamespace("ns"), databasePod(t), pod, trial), "ok : 1 injected pod")
 	expect(t, "its label on a database", look(t, "sidecars", &config, labelledNamespace("ns"), copied), "ok : 1 injected pod")
 }
 

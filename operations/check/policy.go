@@ -26,7 +26,10 @@ const (
 )
 
 // boundsNames are the policies that bound what the controller may write.
-var boundsNames = []string{"controller-secrets." + api.Group, "controller-pods." + api.Group, "controller-creates." + api.Group}
+var boundsNames = []string{
+	"controller-secrets." + api.Group, "controller-pods." + api.Group, "controller-creates." + api.Group,
+	"controller-configmaps." + api.Group, "controller-backups." + api.Group, "controller-schedules." + api.Group,
+}
 
 // probeBackup is the backup that the tried pod asks for. It does not exist, and
 // nobody looks for it: the pod is never stored.
@@ -86,7 +89,7 @@ func (c *Cluster) policies(ctx context.Context) []Finding {
 
 // judgeBounds judges a policy that bounds the controller; nil where there is none.
 func judgeBounds(name string, policy *admissionregistrationv1.ValidatingAdmissionPolicy, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) []Finding {
-	const lost = "nothing keeps a controller that was taken over to its own Secrets and containers"
+	const lost = "nothing keeps a controller that was taken over, or errs, to what is its own"
 	const again = applyAgain
 	denies := slices.ContainsFunc(bindings, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
 		return b.Spec.PolicyName == name && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)

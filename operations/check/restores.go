@@ -8,8 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
@@ -76,26 +74,7 @@ func lookRestores(ctx context.Context, c *Cluster) []Finding {
 
 // restores reads those of the namespace that was asked for, or all.
 func (c *Cluster) restores(ctx context.Context, each func(*api.Restore)) error {
-	client := c.Dynamic.Resource(restoreResource).Namespace(c.Namespace)
-	var broken error
-	err := pages(func(o metav1.ListOptions) ([]unstructured.Unstructured, string, error) {
-		list, err := client.List(ctx, o)
-		if err != nil {
-			return nil, "", unread(err, right{Verb: "list", Group: api.Group, Resource: restoreResource.Resource, Namespace: c.Namespace})
-		}
-		return list.Items, list.GetContinue(), nil
-	}, metav1.ListOptions{}, func(u *unstructured.Unstructured) {
-		var restore api.Restore
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &restore); err != nil {
-			broken = fmt.Errorf("reading Restore %s/%s: %w", u.GetNamespace(), u.GetName(), err)
-			return
-		}
-		each(&restore)
-	})
-	if err == nil {
-		err = broken
-	}
-	return err
+	return eachOf(ctx, c, restoreResource, each)
 }
 
 // judgeRestore judges one by what the controller wrote about it. Databases that are

@@ -65,7 +65,7 @@ func TestCRD(t *testing.T) {
 	} {
 		crd := definition(t)
 		c.change(crd)
-		expect(t, c.what, judgeCRD(crd), c.want)
+		expect(t, c.what, judgeCRD(kindRestore, crd), c.want)
 	}
 	config := registered(t)
 	expect(t, "missing", look(t, "restore-crd", &config), "fail restores.stategraft.io: refuses every pod of labelled namespaces")

@@ -99,6 +99,7 @@ func readingRights(own, namespace string) []right {
 		{Verb: "get", Resource: "pods"}, {Verb: "list", Resource: "pods"}, {Verb: "list", Resource: "services"}, {Verb: "get", Resource: "configmaps"}, {Verb: "get", Resource: "secrets"},
 		{Verb: "list", Resource: "resourcequotas"}, {Verb: "list", Resource: "limitranges"}, {Verb: "list", Resource: "events"},
 		{Verb: "list", Group: "apps", Resource: "statefulsets"}, {Verb: "list", Group: api.Group, Resource: restoreResource.Resource},
+		{Verb: "list", Group: api.Group, Resource: backupResource.Resource}, {Verb: "list", Group: api.Group, Resource: scheduleResource.Resource},
 	} {
 		r.Namespace = namespace
 		rights = append(rights, r)

@@ -27,6 +27,7 @@ type sweep struct {
 	rings      map[ring]member
 	agents     map[string]int  // pods, by the agent's image
 	mutual     map[string]bool // namespaces with pods that take SecretGRPC
+	backedUp   map[string]int  // injected pods that can be backed up, by namespace
 }
 
 // injected counts the injected pods.
@@ -58,7 +59,7 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 			return nil, err
 		}
 		s := &sweep{namespaces: len(namespaces), kinds: map[string]int{}, references: map[reference]use{},
-			rings: map[ring]member{}, agents: map[string]int{}, mutual: map[string]bool{}}
+			rings: map[ring]member{}, agents: map[string]int{}, mutual: map[string]bool{}, backedUp: map[string]int{}}
 		for i := range namespaces {
 			ns := &namespaces[i]
 			cover := c.coverage(ctx, ns)
@@ -88,6 +89,9 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 // add takes over what the items want to know of an injected pod.
 func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 	s.kinds[kindOf(pod)]++
+	if !backupless(workload.Kind(kindOf(pod))) {
+		s.backedUp[pod.Namespace]++
+	}
 	s.containers = append(s.containers, judgeContainers(pod, c.Now())...)
 	s.security = append(s.security, judgeSecurity(pod, ns.Labels[labelEnforce])...)
 	for at, what := range references(pod) {
@@ -115,9 +119,10 @@ func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 }
 
 // isInjected looks for the containers, as a label may have been copied. The pods that
-// the controller makes to look into the storage have them too, and are no database's.
+// the controller makes to look into the storage, and to restore into on trial, have them
+// too, and are no database's.
 func isInjected(pod *corev1.Pod) bool {
-	if pod.Labels[api.LabelLookup] != "" && pod.Labels[api.LabelInjected] == "" {
+	if (pod.Labels[api.LabelLookup] != "" || pod.Labels[api.LabelVerify] != "") && pod.Labels[api.LabelInjected] == "" {
 		return false
 	}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

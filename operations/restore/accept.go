@@ -74,6 +74,11 @@ func Accept(f Facts) (names []string, p *Problem) {
 	if gone != nil {
 		return nil, gone
 	}
+	if !f.Restore.Spec.DryRun { // as above
+		if p := lacks(f); p != nil {
+			return nil, p
+		}
+	}
 	return names, nil
 }
 
@@ -92,6 +97,9 @@ func present(f Facts) *Problem {
 		return p
 	}
 	if len(chosen(f)) == 0 {
+		if p := lacks(f); p != nil {
+			return p
+		}
 		p.Reason, p.Message = ReasonNoPods, fmt.Sprintf("spec.pods.selector matches no pod in namespace %s; kubectl get pods --show-labels tells their labels", f.Restore.Namespace)
 		return p
 	}

@@ -45,6 +45,7 @@ type cluster interface {
 	budgets(ctx context.Context, namespace string) ([]policyv1.PodDisruptionBudget, error)
 	// set reads a StatefulSet; nil where there is none.
 	set(ctx context.Context, at types.NamespacedName) (*appsv1.StatefulSet, error)
+	sets(ctx context.Context, namespace string) ([]*appsv1.StatefulSet, error)
 
 	writeStatus(ctx context.Context, r *api.Restore) error
 	writeFinalizer(ctx context.Context, r *api.Restore, on bool) error
@@ -136,6 +137,17 @@ func (l *live) set(ctx context.Context, at types.NamespacedName) (*appsv1.Statef
 		return nil, fmt.Errorf("reading StatefulSet %s: %w", at, err)
 	}
 	return set, nil
+}
+
+func (l *live) sets(ctx context.Context, namespace string) (found []*appsv1.StatefulSet, err error) {
+	var list appsv1.StatefulSetList
+	if err := l.reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the StatefulSets of %s: %w", namespace, err)
+	}
+	for i := range list.Items {
+		found = append(found, &list.Items[i])
+	}
+	return found, nil
 }
 
 // writeStatus writes the status if nobody has written the object since it was read.

@@ -52,16 +52,28 @@ func (r *reconciler) facts(ctx context.Context, restore *api.Restore) (Facts, er
 		return f, err
 	}
 	f.choose(pods)
-	if err := r.sets(ctx, &f); err != nil {
+	if err := r.sets(ctx, &f, pods); err != nil {
 		return f, err
 	}
 	f.Budgets, err = r.cluster.budgets(ctx, restore.Namespace)
 	return f, err
 }
 
-// sets reads the StatefulSets of the pods, one for each rack or so.
-func (r *reconciler) sets(ctx context.Context, f *Facts) error {
+// sets reads the StatefulSets of the pods, one for each rack or so; for a selector all
+// of the namespace, as one may have none of its pods yet.
+func (r *reconciler) sets(ctx context.Context, f *Facts, pods []*corev1.Pod) error {
 	f.Sets = map[string]*appsv1.StatefulSet{}
+	if selector := unsettled(f.Restore, f.Earlier); selector != nil {
+		sets, err := r.cluster.sets(ctx, f.Restore.Namespace)
+		if err != nil {
+			return err
+		}
+		for _, set := range sets {
+			f.Sets[set.Name] = set
+		}
+		f.Awaited = awaited(sets, pods, selector)
+		return nil
+	}
 	for _, pod := range f.Pods {
 		owner := metav1.GetControllerOf(pod)
 		if !isSet(owner) {

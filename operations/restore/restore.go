@@ -2,8 +2,8 @@
 // happens once, and no database starts without it.
 //
 //	types.go                                             what a Restore is judged by
-//	spec, pods, accept, resolve, plan, racks, topology,
-//	budget, describe .go                                 whether and how it can be done; pure
+//	spec, pods, accept, awaited, resolve, plan, racks,
+//	topology, budget, describe .go                                       whether and how it can be done; pure
 //	course.go, begin.go, observe.go, finish.go,
 //	cancel.go, say.go                                    the next step, a function of the object and its pods; pure
 //	look.go                                              what a pod looks like; pure

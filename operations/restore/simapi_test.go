@@ -40,6 +40,10 @@ func (s *sim) set(context.Context, types.NamespacedName) (*appsv1.StatefulSet, e
 	return set, s.read()
 }
 
+func (s *sim) sets(context.Context, string) ([]*appsv1.StatefulSet, error) {
+	return []*appsv1.StatefulSet{factSet(int32(s.replicas), templated)}, s.read()
+}
+
 func (s *sim) budgets(context.Context, string) ([]policyv1.PodDisruptionBudget, error) {
 	return nil, s.read()
 }

@@ -79,8 +79,7 @@ func scaledDown(f Facts, pods []*corev1.Pod, plan []api.PodRestore) *Problem {
 		return &Problem{Reason: ReasonTopologyDiffers, Message: fmt.Sprintf("backup %s has %s, which no pod stands for: the workload was scaled down since, and their share of the data would be missing; %s",
 			f.Backup.Name, nodesText(gone), strings.Join(remedies, ", "))}
 	case len(absent) > 0 && f.Restore.Spec.Pods.Selector != nil && !f.Restore.Spec.DryRun:
-		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: fmt.Sprintf("waits for %s, which the workload is to have and which is not there: the events of its StatefulSet tell why. To restore the others without it, name them in spec.pods.names of another Restore",
-			someOf(absent))}
+		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: absentText(absent)}
 	}
 	return nil
 }

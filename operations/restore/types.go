@@ -21,8 +21,12 @@ type Facts struct {
 	Pods    []*corev1.Pod // named or selected
 	Kin     []*corev1.Pod // all pods of their owners, Pods included
 	Missing []string      // named, and not there
-	// Sets are the StatefulSets that own Pods, by name; of owners of other kinds nothing
-	// is known.
+	// Awaited would be selected, and are not there yet: their StatefulSets are to have
+	// them. Settled without them, a workload would be restored in part, and its other
+	// nodes come up beside it without data.
+	Awaited []string
+	// Sets are the StatefulSets that own Pods, by name, others perhaps among them; of
+	// owners of other kinds nothing is known.
 	Sets map[string]*appsv1.StatefulSet
 
 	Others []api.Restore // of the namespace; Restore itself may be among them

@@ -26,6 +26,9 @@ func waits(f Facts) *Problem {
 		if p := busy(f, chosen(f)); p != nil {
 			return p
 		}
+		if p := lacks(f); p != nil {
+			return p
+		}
 	}
 	var running, healed, silent []string
 	var why error
