@@ -1,5 +1,5 @@
 # Everything here needs Go and git, and nothing else, but for `make e2e`,
-# `make show-cassandra`, `make show-deploy` and `make show-restore`: they run whole
+# `make show-cassandra`, `make show-deploy`, `make show-restore` and `make show-backup`: they run whole
 # pods, as root on Debian, and install Debian's packages that are missing. The
 # first `make demo` or `make test` on a machine builds a Kubernetes control plane
 # from its Go modules, which takes 10 to 20 minutes on two cores and is kept in the
@@ -136,6 +136,10 @@ show-deploy: ## what an installation has to show, on a node with the chart insta
 .PHONY: show-restore
 show-restore: rig ## what a Restore has to show, on a node with real Cassandra and on the rig (root, Debian)
 	@$(GO) run ./test/e2e/cmd/restore -logs "$(CURDIR)/bin/restore-logs"
+
+.PHONY: show-backup
+show-backup: rig ## what backups have to show, on a node with real Cassandra and on the rig (root, Debian)
+	@$(GO) run ./test/e2e/cmd/backup -timeout 2h -logs "$(CURDIR)/bin/backup-logs"
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff

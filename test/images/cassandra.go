@@ -95,7 +95,8 @@ func buildCassandra(ctx context.Context, root, work string) error {
 	}
 	for to, from := range map[string]string{
 		"opt/cassandra/bin/cassandra": "cassandra", "opt/cassandra/bin/nodetool": "nodetool", "opt/cassandra/bin/cqlsh": "cqlsh",
-		"usr/local/bin/docker-entrypoint.sh": "docker-entrypoint.sh", "usr/local/bin/gosu": "gosu",
+		"opt/cassandra/tools/bin/sstablemetadata": "sstablemetadata",
+		"usr/local/bin/docker-entrypoint.sh":      "docker-entrypoint.sh", "usr/local/bin/gosu": "gosu",
 	} {
 		if err := install(root, to, "files/cassandra/bin/"+from, 0o755); err != nil {
 			return err

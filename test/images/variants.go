@@ -46,7 +46,7 @@ func bitnami() variant {
 					return fmt.Errorf("making /%s: %w", dir, err)
 				}
 			}
-			for _, link := range []string{"bin", "lib", "share", "pylib"} {
+			for _, link := range []string{"bin", "lib", "share", "pylib", "tools"} {
 				if err := os.Symlink("/opt/cassandra/"+link, filepath.Join(root, home, link)); err != nil {
 					return fmt.Errorf("linking /%s/%s: %w", home, link, err)
 				}
