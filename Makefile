@@ -1,9 +1,9 @@
 # Everything here needs Go and git, and nothing else, but for `make e2e`,
-# `make show-cassandra`, `make show-deploy`, `make show-restore` and `make show-backup`: they run whole
-# pods, as root on Debian, and install Debian's packages that are missing. The
-# first `make demo` or `make test` on a machine builds a Kubernetes control plane
-# from its Go modules, which takes 10 to 20 minutes on two cores and is kept in the
-# user's cache folder.
+# `make show-cassandra`, `make show-deploy`, `make show-restore` and
+# `make show-backup`: they run whole pods, as root on Debian, and install Debian's
+# packages that are missing. The first `make demo` or `make test` on a machine builds
+# a Kubernetes control plane from its Go modules, which takes 10 to 20 minutes on two
+# cores and is kept in the user's cache folder.
 
 SHELL := /bin/sh
 GO ?= go
@@ -121,9 +121,10 @@ show-cassandra: ## what an injected pod has to show, on a node with real Cassand
 	@$(GO) run ./test/e2e/cmd/show -logs "$(E2E_LOGS)"
 
 .PHONY: e2e
-e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet; and a Restore
+e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet; a Restore, and Backups
 	@$(GO) run ./test/e2e/cmd/show -times print -logs "$(E2E_LOGS)"
 	@$(GO) run ./test/e2e/cmd/restore -times print -only "one pod of three" -logs "$(E2E_LOGS)"
+	@$(GO) run ./test/e2e/cmd/backup -times print -only "TestTotalLoss,TestVerification" -logs "$(E2E_LOGS)"
 
 .PHONY: manifests
 manifests: ## render the manifests of deploy from its chart; builds Helm, once

@@ -100,7 +100,13 @@ func kubectl(t *testing.T, cp *cluster.ControlPlane, input string, args ...strin
 // awaitTrue waits until done answers true.
 func awaitTrue(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	awaitFor(t, time.Minute, what, done)
+}
+
+// awaitFor is awaitTrue with a limit of its own.
+func awaitFor(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for !done() {
 		select {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +98,9 @@ func cleanRelease(t *testing.T, cp *cluster.ControlPlane, h *render.Helm) {
 func awaitGone(t *testing.T, cp *cluster.ControlPlane) {
 	t.Helper()
 	c, dyn := client(t, cp, ""), dynamicClient(t, cp)
-	awaitTrue(t, "what another test made to be gone", func() bool {
+	// The controller of namespaces tries again after a while when it meets kinds that are
+	// just being removed.
+	awaitFor(t, 4*time.Minute, "what another test made to be gone", func() bool {
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), home, metav1.GetOptions{})
 		gone := apierrors.IsNotFound(err)
 		for _, name := range crdNames {

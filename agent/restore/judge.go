@@ -68,16 +68,16 @@ func Judge(r Report, backup string, free int64) error {
 	case r.Error != "":
 		return fmt.Errorf("backup %s cannot be looked up: %s", backup, r.Error)
 	case len(r.Nodes) == 0:
-		return fmt.Errorf("there is no backup %s in the storage; %s", backup, known(r.Backups))
+		return blame(node.CauseNoBackup, fmt.Errorf("there is no backup %s in the storage; %s", backup, known(r.Backups)))
 	case !slices.Contains(r.Nodes, r.FQDN):
-		return fmt.Errorf("backup %s has nothing of node %s, only of %s; annotation stategraft.io/restore-source, or spec.source.nodes of a Restore, names another node", backup, r.FQDN, few(r.Nodes))
+		return blame(node.CauseNoBackup, fmt.Errorf("backup %s has nothing of node %s, only of %s; annotation stategraft.io/restore-source, or spec.source.nodes of a Restore, names another node", backup, r.FQDN, few(r.Nodes)))
 	case !r.Complete:
-		return fmt.Errorf("backup %s of node %s is not complete: it was never finished", backup, r.FQDN)
+		return blame(node.CauseUnfinished, fmt.Errorf("backup %s of node %s is not complete: it was never finished", backup, r.FQDN))
 	case !slices.Contains(r.TokenMap, r.FQDN):
 		// Medusa would fail after it has replaced the data.
-		return fmt.Errorf("backup %s does not know node %s by this name in its token map, only %s; the cluster's names did not resolve when it was made", backup, r.FQDN, few(r.TokenMap))
+		return blame(node.CauseUnfinished, fmt.Errorf("backup %s does not know node %s by this name in its token map, only %s; the cluster's names did not resolve when it was made", backup, r.FQDN, few(r.TokenMap)))
 	case r.count() == 0:
-		return fmt.Errorf("backup %s of node %s is empty: it holds no file of any table", backup, r.FQDN)
+		return blame(node.CauseUnfinished, fmt.Errorf("backup %s of node %s is empty: it holds no file of any table", backup, r.FQDN))
 	case free < needed(size):
 		return fmt.Errorf("the data volume has too little room: backup %s needs %s besides what is there, %s are free", backup, human(needed(size)), human(free))
 	}

@@ -1,6 +1,8 @@
 package restore
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stategraft/stategraft/agent/medusa"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 func TestFreshVolume(t *testing.T) {
@@ -68,17 +71,18 @@ func TestRefusals(t *testing.T) {
 		name   string
 		change func(*Report)
 		want   string
+		cause  node.Cause
 	}{
-		{"unknown", func(a *Report) { a.Nodes = nil }, "there is no backup b1 in the storage; the newest are b1, b0"},
-		{"no backup at all", func(a *Report) { a.Nodes, a.Backups = nil, nil }, "check bucket_name and prefix"},
-		{"incomplete", func(a *Report) { a.Complete = false }, "not complete"},
-		{"other node", func(a *Report) { a.FQDN = "cassandra-2" }, "nothing of node cassandra-2, only of cassandra-0, cassandra-1"},
-		{"similar node", func(a *Report) { a.FQDN = "cassandra" }, "nothing of node cassandra,"},
-		{"token map", func(a *Report) { a.TokenMap = []string{"10.0.0.1"} }, "only 10.0.0.1"},
-		{"empty", func(a *Report) { a.Tables = []Table{{Keyspace: "shop", Name: "empty-22"}} }, "is empty"},
-		{"no manifest", func(a *Report) { a.Tables = nil }, "is empty"},
-		{"too large", func(a *Report) { a.Tables[0].Files = map[string]int64{"x": 1 << 60} }, "too little room"},
-		{"storage", func(a *Report) { a.Error = "ClientError: the key s3cret-key is wrong" }, "ClientError: the key *** is wrong"},
+		{"unknown", func(a *Report) { a.Nodes = nil }, "there is no backup b1 in the storage; the newest are b1, b0", node.CauseNoBackup},
+		{"no backup at all", func(a *Report) { a.Nodes, a.Backups = nil, nil }, "check bucket_name and prefix", node.CauseNoBackup},
+		{"incomplete", func(a *Report) { a.Complete = false }, "not complete", node.CauseUnfinished},
+		{"other node", func(a *Report) { a.FQDN = "cassandra-2" }, "nothing of node cassandra-2, only of cassandra-0, cassandra-1", node.CauseNoBackup},
+		{"similar node", func(a *Report) { a.FQDN = "cassandra" }, "nothing of node cassandra,", node.CauseNoBackup},
+		{"token map", func(a *Report) { a.TokenMap = []string{"10.0.0.1"} }, "only 10.0.0.1", node.CauseUnfinished},
+		{"empty", func(a *Report) { a.Tables = []Table{{Keyspace: "shop", Name: "empty-22"}} }, "is empty", node.CauseUnfinished},
+		{"no manifest", func(a *Report) { a.Tables = nil }, "is empty", node.CauseUnfinished},
+		{"too large", func(a *Report) { a.Tables[0].Files = map[string]int64{"x": 1 << 60} }, "too little room", node.CauseNone},
+		{"storage", func(a *Report) { a.Error = "ClientError: the key s3cret-key is wrong" }, "ClientError: the key *** is wrong", node.CauseNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -91,6 +95,9 @@ func TestRefusals(t *testing.T) {
 			_, err := r.run()
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("error %v, want %q", err, c.want)
+			}
+			if got := CauseOf(err); got != c.cause {
+				t.Errorf("cause %q, want %q", got, c.cause)
 			}
 			if !reflect.DeepEqual(r.marker(), before) || r.data()["shop/orders-11/nb-2-big-Data.db"] == "" || strings.Count(r.get("calls"), "restore") != 1 {
 				t.Error("the volume has changed")
@@ -132,12 +139,16 @@ func TestWhatCannotStart(t *testing.T) {
 
 // TestMedusaLies covers the runs after which a database must not start.
 func TestMedusaLies(t *testing.T) {
-	for _, c := range []struct{ mode, want, outcome string }{
-		{"skip", "Medusa ended without it", ""},
-		{"broken", "botocore.exceptions.ClientError: connection lost, key ***", ""},
-		{"half", "was not restored: ", Applying},
-		{"torn", "has 8 bytes, not 6", Applying},
-		{"extra", "nb-9-big-Data.db is not part of the backup", Applying},
+	for _, c := range []struct {
+		mode, want, outcome string
+		cause               node.Cause
+	}{
+		{"skip", "Medusa ended without it", "", node.CauseNone},
+		{"broken", "botocore.exceptions.ClientError: connection lost, key ***", "", node.CauseNone},
+		{"lost", "An error occurred (404) when calling the HeadObject operation: Not Found", "", node.CauseLost},
+		{"half", "was not restored: ", Applying, node.CauseLost},
+		{"torn", "has 8 bytes, not 6", Applying, node.CauseLost},
+		{"extra", "nb-9-big-Data.db is not part of the backup", Applying, node.CauseNone},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			r := newRig(t)
@@ -145,6 +156,9 @@ func TestMedusaLies(t *testing.T) {
 			_, err := r.run()
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want %q", err, c.want)
+			}
+			if got := CauseOf(err); got != c.cause {
+				t.Errorf("cause %q, want %q", got, c.cause)
 			}
 			if got := r.marker().Outcome; got != c.outcome {
 				t.Errorf("outcome %q", got)
@@ -242,6 +256,31 @@ func TestHuman(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 30: "5.0 GiB", 3 << 50: "3072.0 TiB"} {
 		if got := human(bytes); got != want {
 			t.Errorf("%d: %s, want %s", bytes, got, want)
+		}
+	}
+}
+
+// TestMedusaFailed: Medusa says of every download that fails that the object does not
+// exist. Whether that is so stands in what it logged before.
+func TestMedusaFailed(t *testing.T) {
+	const missing = ": medusa.storage.abstract_storage.ObjectDoesNotExistError: Object a does not exist"
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		said, logged string
+		want         node.Cause
+	}{
+		{missing, "", node.CauseLost},
+		{missing, "Error downloading file from s3://b/a: An error occurred (404) when calling the HeadObject operation: Not Found", node.CauseLost},
+		{missing, "Error downloading file from s3://b/a: An error occurred (NoSuchKey) when calling the GetObject operation: x", node.CauseLost},
+		{missing, "Error downloading file from gs://b/a: 404, message='Not Found', url=x", node.CauseLost},
+		{missing, "Error downloading file from s3://b/404: [Errno 28] No space left on device", node.CauseNone},
+		{missing, "Error downloading file from s3://b/a: An error occurred (403) when calling the HeadObject operation: Forbidden", node.CauseNone},
+		{": RuntimeError: x", "", node.CauseNone},
+		{"", "", node.CauseNone},
+	} {
+		err := medusaFailed(c.said, c.logged, failed)
+		if got := CauseOf(fmt.Errorf("restore: %w", err)); got != c.want || !errors.Is(err, failed) {
+			t.Errorf("%q, %q: %q, want %q", c.said, c.logged, got, c.want)
 		}
 	}
 }

@@ -138,7 +138,8 @@ func (j *job) medusa(ctx context.Context, ini string, begin func(context.Context
 	case refused != nil:
 		return refused
 	case err != nil:
-		return fmt.Errorf("the run of Medusa failed: %w%s", err, downloading(because(out.tail.Lines), out.last))
+		said := because(out.tail.Lines)
+		return medusaFailed(said, out.last, fmt.Errorf("the run of Medusa failed: %w%s", err, downloading(said, out.last)))
 	}
 	return nil
 }

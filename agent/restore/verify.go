@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // dse is the keyspace under which Medusa files what DataStax Enterprise keeps
@@ -51,16 +53,19 @@ func verifyTable(dir string, want map[string]int64, exact bool) error {
 		found[name] = info.Size()
 		return err
 	})
-	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(want) == 0) {
+	if errors.Is(err, fs.ErrNotExist) && len(want) > 0 {
+		return blame(node.CauseLost, err)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for name, size := range want {
 		have, ok := found[name]
 		if !ok {
-			return fmt.Errorf("file %s is missing", name)
+			return blame(node.CauseLost, fmt.Errorf("file %s is missing", name))
 		}
 		if have != size {
-			return fmt.Errorf("file %s has %d bytes, not %d", name, have, size)
+			return blame(node.CauseLost, fmt.Errorf("file %s has %d bytes, not %d", name, have, size))
 		}
 		delete(found, name)
 	}

@@ -3,9 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/stategraft/stategraft/agent/process"
 	"github.com/stategraft/stategraft/agent/sstable"
@@ -19,6 +16,9 @@ const (
 	// trials is on how many SSTables a way to run the tool may fail until it is held to be
 	// of no use. Fewer may be damaged all.
 	trials = 3
+	// mostUnread is at how many SSTables the tool may fail until the others are left: each
+	// takes seconds, and it is bad enough.
+	mostUnread = 50
 )
 
 // counter counts the rows of SSTables.
@@ -27,9 +27,9 @@ type counter struct {
 	scan bool // the tool knows --scan
 	tool tool
 	v    *node.Verified
-	// failed are SSTables that the tool could not count although their data have their
-	// checksum, by why.
-	failed map[string]int
+	// noScan is why rows are not read though the tool knows --scan.
+	noScan string
+	unread []unread
 }
 
 // count counts the rows of all SSTables of a directory by the best way that the image
@@ -39,7 +39,7 @@ func (c Config) count(ctx context.Context, dir string, all []*files, v *node.Ver
 	if err != nil {
 		return nil, err
 	}
-	n := &counter{Config: c, v: v, failed: map[string]int{}}
+	n := &counter{Config: c, v: v}
 	found, why, err := n.choose(ctx, tools, all)
 	if err != nil {
 		return nil, err
@@ -52,22 +52,26 @@ func (c Config) count(ctx context.Context, dir string, all []*files, v *node.Ver
 	if err := n.rest(ctx, all); err != nil {
 		return nil, err
 	}
-	for _, why := range slices.Sorted(maps.Keys(n.failed)) {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d SSTables were not counted: %s", n.failed[why], why))
-	}
-	scanned := true
+	n.judge(all)
+	scanned, counted := true, false
 	for _, s := range all {
 		if s.rows >= 0 {
-			scanned = scanned && s.scanned
+			scanned, counted = scanned && s.scanned, true
 			if !isIndex(s.table) {
 				v.Rows += s.rows
 			}
 		}
 	}
-	v.Method = node.CountedByScan
-	if !scanned {
+	switch {
+	case counted && scanned:
+		v.Method = node.CountedByScan
+	case counted:
 		v.Method = node.CountedByStatistics
-		v.Notes = append(v.Notes, "rows were not read: sstablemetadata of this image has no --scan; what the SSTables say of themselves counts")
+		why := "has no --scan"
+		if n.noScan != "" {
+			why = "fails with --scan: " + n.noScan
+		}
+		v.Notes = append(v.Notes, "rows were not read: sstablemetadata of this image "+why+"; what the SSTables say of themselves counts")
 	}
 	return heldBy(all), nil
 }
@@ -82,6 +86,10 @@ func (c Config) statistics(dir, why string, all []*files, v *node.Verified) (map
 	have := heldBy(all)
 	for _, t := range tables {
 		h, ok := have[t.Table]
+		if ok && !t.Counted {
+			h.unread = true
+			have[t.Table] = h
+		}
 		if !ok || !t.Counted {
 			continue
 		}
@@ -95,18 +103,20 @@ func (c Config) statistics(dir, why string, all []*files, v *node.Verified) (map
 	return have, nil
 }
 
-// choose tries each way on a few SSTables until one works.
+// choose tries each way on a few SSTables until one works. Where none does, one counts as
+// working that calls one of them corrupt.
 func (n *counter) choose(ctx context.Context, tools []tool, all []*files) (bool, string, error) {
 	if len(tools) == 0 {
 		return false, "this image has no sstablemetadata, nor Cassandra's jars with a Java", nil
 	}
-	why := ""
+	why, judging := "", false
+	var judge counter
 	for _, t := range tools {
 		for _, scan := range []bool{true, false} {
 			n.tool, n.scan = t, scan
-			for _, s := range all[:min(trials, len(all))] {
+			for _, s := range sample(all) {
 				one := *s // what it finds now is found again
-				run, err := n.run(ctx, []*files{&one})
+				run, reached, err := n.run(ctx, []*files{&one})
 				if err != nil {
 					return false, "", err
 				}
@@ -114,81 +124,111 @@ func (n *counter) choose(ctx context.Context, tools []tool, all []*files) (bool,
 					n.scan = one.scanned
 					return true, "", nil
 				}
-				why = run
+				if why = run; reached && scan {
+					n.noScan = run
+				}
+				if !judging && corrupt(run) {
+					judging, judge = true, *n
+				}
+			}
+			if judging && judge.tool.what == t.what {
+				break // without reading the data it may find nothing
 			}
 		}
+	}
+	if judging {
+		n.tool, n.scan = judge.tool, judge.scan
+		return true, "", nil
 	}
 	return false, "sstablemetadata of this image fails: " + why, nil
 }
 
-// rest counts them all. What the tool fails at is passed over: nothing after it was
-// looked at.
+// sample are a few SSTables of different places in the list.
+func sample(all []*files) (some []*files) {
+	n := min(trials, len(all))
+	for i := range n {
+		some = append(some, all[i*(len(all)-1)/max(1, n-1)])
+	}
+	return some
+}
+
+// rest counts them all. What the tool fails at it is given once more, alone, and passed
+// over then: nothing after it was looked at.
 func (n *counter) rest(ctx context.Context, all []*files) error {
 	size := n.Batch
 	if size <= 0 {
 		size = usualBatch
 	}
 	for len(all) > 0 {
+		if len(n.unread) >= mostUnread {
+			n.v.Notes = append(n.v.Notes, fmt.Sprintf("%d SSTables more were not counted, as so many fail", len(all)))
+			return nil
+		}
 		batch := all[:min(size, len(all))]
-		s := newScan(batch)
-		err := process.Run(ctx, n.tool.spec(n.args(batch)...), s.line)
+		s, err := n.pass(ctx, batch)
 		if ctx.Err() != nil {
 			return fmt.Errorf("count rows: %w", context.Cause(ctx))
 		}
-		if err == nil {
+		done := s.done()
+		if err == nil || done >= len(batch) {
+			for _, s := range batch {
+				if s.rows < 0 {
+					n.unread = append(n.unread, unread{s, saysNothing})
+				}
+			}
 			all = all[len(batch):]
 			n.Log.Info("counted", "sstables_left", len(all))
 			continue
 		}
-		done := s.done()
-		if done < len(batch) {
-			n.fails(batch[done], s.failure, err)
-			done++
+		if len(batch) > 1 { // alone, as the others may be to blame
+			s, err = n.pass(ctx, batch[done:done+1])
+			if ctx.Err() != nil {
+				return fmt.Errorf("count rows: %w", context.Cause(ctx))
+			}
 		}
-		all = all[done:]
+		switch {
+		case err != nil && s.done() == 0:
+			n.fails(batch[done], s.failure, err)
+		case batch[done].rows < 0:
+			n.unread = append(n.unread, unread{batch[done], saysNothing})
+		}
+		all = all[done+1:]
 	}
 	return nil
 }
 
-// fails notes an SSTable that the tool cannot read. It is damaged if its data have
-// another checksum, which is told already, or if the tool says so; else the tool may
-// be too small for it, or not know what it is made of.
-func (n *counter) fails(s *files, failure string, err error) {
-	s.rows = -1
-	if failure == "" {
-		failure = err.Error()
-	}
-	n.Log.Warn("an SSTable cannot be read", "table", s.table, "sstable", s.name, "why", failure)
-	switch {
-	case strings.Contains(failure, "Corrupt") || !s.whole && strings.Contains(failure, "Exception"):
-		n.v.Problems = append(n.v.Problems, fmt.Sprintf("%s of %s cannot be read: %s", s.name, s.table, failure))
-	default:
-		n.failed[failure]++
-	}
+func (n *counter) pass(ctx context.Context, batch []*files) (*scan, error) {
+	s := newScan(batch)
+	return s, process.Run(ctx, n.tool.spec(n.args(batch)...), s.line)
 }
 
-// run runs the tool once, and gives why it found nothing.
-func (n *counter) run(ctx context.Context, batch []*files) (string, error) {
+// run runs the tool once, and gives why it found nothing, and whether it came as far as
+// an SSTable.
+func (n *counter) run(ctx context.Context, batch []*files) (why string, reached bool, err error) {
 	s := newScan(batch)
 	var tail process.Tail
 	tail.Size = 1
-	err := process.Run(ctx, n.tool.spec(n.args(batch)...), func(line string) {
+	failed := process.Run(ctx, n.tool.spec(n.args(batch)...), func(line string) {
 		s.line(line)
 		if s.at < 0 { // later there are the users' data
 			tail.Add(line)
 		}
 	})
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("count rows: %w", context.Cause(ctx))
+		return "", false, fmt.Errorf("count rows: %w", context.Cause(ctx))
 	}
 	switch {
 	case s.failure != "":
-		return s.failure, nil
-	case err != nil:
-		return fmt.Sprintf("%v: %s", err, tail.String()), nil
+		why = s.failure
+	case failed != nil:
+		why = fmt.Sprintf("%v: %s", failed, tail.String())
+	default:
+		why = saysNothing
 	}
-	return "it says nothing of rows", nil
+	return why, s.at >= 0, nil
 }
+
+const saysNothing = "it says nothing of rows"
 
 func (n *counter) args(batch []*files) (args []string) {
 	if n.scan {

@@ -29,7 +29,7 @@ type scan struct {
 	keys    bool
 	row     bool   // Rows was said of the one at
 	stats   bool   // totalRows was said of it
-	failure string // the last exception
+	failure string // the last exception at this one
 }
 
 func newScan(batch []*files) *scan { return &scan{batch: batch, at: -1} }
@@ -40,11 +40,13 @@ func (s *scan) line(text string) {
 	}
 	if next := s.at + 1; next < len(s.batch) {
 		if said, ok := strings.CutPrefix(text, "SSTable: "); ok && isOf(strings.TrimSpace(said), s.batch[next]) {
-			s.at, s.keys, s.row, s.stats = next, false, false, false
+			s.at, s.keys, s.row, s.stats, s.failure = next, false, false, false, ""
 			return
 		}
 	}
-	if why := exceptionIn(text); why != "" {
+	// What comes last says most, but of damage: that an end came too early is what it is
+	// told by.
+	if why := exceptionIn(text); why != "" && !corrupt(s.failure) {
 		s.failure = why
 	}
 	if s.at < 0 {
@@ -94,7 +96,7 @@ func number(line string) (int64, bool) {
 }
 
 // exceptionIn is what a line says of an exception, without the users' data that its
-// message may have: its class, and the file where it is one of ours.
+// message may have: its class, the file where it is one of ours, and what the system said.
 func exceptionIn(line string) string {
 	line = strings.TrimPrefix(line, "Caused by: ")
 	if rest, ok := strings.CutPrefix(line, "Exception in thread "); ok {
@@ -110,6 +112,11 @@ func exceptionIn(line string) string {
 	}
 	if file, ok := strings.CutPrefix(message, "Corrupted: "); ok {
 		return name + " in " + filepath.Base(file)
+	}
+	for _, said := range ofSystem {
+		if strings.HasSuffix(message, said) {
+			return name + ": " + said
+		}
 	}
 	return name
 }

@@ -148,6 +148,51 @@ func TestRun(t *testing.T) {
 			v.Problems = []string{"nb-1-big of shop.orders cannot be read: CorruptSSTableException in nb-1-big-Index.db"}
 			v.Notes = []string{"the rows of 1 tables were not compared"}
 		})},
+		"ends too early": {"new", right, func(v *volume) {
+			v.write(v.data("shop.orders", "nb-1-big")+".fails", "Exception in thread \"main\" java.io.IOError: java.io.EOFException\nCaused by: java.io.EOFException\n\tat x\n", 0o644)
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared = 2, 3
+			v.Problems = []string{"nb-1-big of shop.orders cannot be read: EOFException"}
+			v.Notes = []string{"the rows of 1 tables were not compared"}
+		})},
+		"corrupt by an early end": {"new", right, func(v *volume) {
+			v.write(v.data("shop.orders", "nb-1-big")+".fails", "Exception in thread \"main\" x.CorruptSSTableException: Corrupted: /x/nb-1-big-Summary.db\nCaused by: java.io.EOFException\n", 0o644)
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared = 2, 3
+			v.Problems = []string{"nb-1-big of shop.orders cannot be read: CorruptSSTableException in nb-1-big-Summary.db"}
+			v.Notes = []string{"the rows of 1 tables were not compared"}
+		})},
+		"all corrupt": {"new", nil, func(v *volume) {
+			for _, data := range []string{v.data("shop.orders", "nb-1-big"), v.data("shop.orders", "nb-2-big"), v.data("system.local", "nb-1-big"), filepath.Join(filepath.Dir(v.data("shop.orders", "x")), ".by_v", "nb-1-big-Data.db")} {
+				v.write(data+".fails", "Exception in thread \"main\" x.CorruptSSTableException: Corrupted: /x/nb-1-big-Data.db\n", 0o644)
+			}
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared, v.Recorded, v.Method = 0, 0, false, node.NotCounted
+			v.Problems = []string{"nb-1-big of shop.orders cannot be read: CorruptSSTableException in nb-1-big-Data.db", "nb-2-big of shop.orders cannot be read: CorruptSSTableException in nb-1-big-Data.db",
+				"nb-1-big of shop.orders.by_v cannot be read: CorruptSSTableException in nb-1-big-Data.db", "nb-1-big of system.local cannot be read: CorruptSSTableException in nb-1-big-Data.db"}
+			v.Notes = []string{"the backup has no counts to compare with: it was made by others, or by a version before"}
+		})},
+		"of a format that it does not know": {"new", nil, func(v *volume) {
+			v.write(v.add("shop.older", "zz-1-big")+".fails", "java.lang.UnsupportedOperationException: no\n", 0o644)
+		}, with(scan, func(v *node.Verified) {
+			v.Tables, v.SSTables, v.Bytes, v.Digests, v.Compared, v.Recorded = 3, 5, 175, 5, 0, false
+			v.Notes = []string{"1 SSTables were not counted: UnsupportedOperationException", "the backup has no counts to compare with: it was made by others, or by a version before"}
+		})},
+		"no room for the tool": {"new", right, func(v *volume) {
+			v.write(v.data("shop.orders", "nb-1-big")+".fails", "java.io.IOException: No space left on device\n", 0o644)
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared = 2, 3
+			v.Notes = []string{"1 SSTables were not counted: IOException: No space left on device", "the rows of 1 tables were not compared"}
+		})},
+		"killed": {"new", right, func(v *volume) {
+			v.write(v.data("shop.orders", "nb-1-big")+".fails", "", 0o644)
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared = 2, 3
+			v.Notes = []string{"1 SSTables were not counted: exit status 1", "the rows of 1 tables were not compared"}
+		})},
+		"only beside others": {"new", right, func(v *volume) {
+			v.write(v.data("shop.orders", "nb-2-big")+".crowded", "java.lang.OutOfMemoryError: Java heap space\n", 0o644)
+		}, scan},
 		"too small": {"new", right, func(v *volume) {
 			v.write(v.data("shop.orders", "nb-1-big")+".fails", "java.lang.OutOfMemoryError: Java heap space\n", 0o644)
 		}, with(scan, func(v *node.Verified) {
@@ -161,6 +206,16 @@ func TestRun(t *testing.T) {
 			}
 		}, with(scan, func(v *node.Verified) {
 			v.Method, v.Notes = node.CountedByStatistics, []string{"rows were not read: this image has no sstablemetadata, nor Cassandra's jars with a Java; what the SSTables say of themselves counts"}
+		})},
+		"no tool, and statistics that cannot be read any more": {"new", right, func(v *volume) {
+			v.write(strings.Replace(v.data("shop.orders", "nb-1-big"), "Data.db", "Statistics.db", 1), "x", 0o644)
+			if err := os.Remove(filepath.Join(v.root, officialTool)); err != nil {
+				t.Fatal(err)
+			}
+		}, with(scan, func(v *node.Verified) {
+			v.Rows, v.Compared, v.Method = 1, 3, node.CountedByStatistics
+			v.Problems = []string{"the statistics of shop.orders cannot be read, and could when the backup was made"}
+			v.Notes = []string{"rows were not read: this image has no sstablemetadata, nor Cassandra's jars with a Java; what the SSTables say of themselves counts", "the rows of 1 tables were not compared"}
 		})},
 		"broken tool": {"broken", right, nil, with(scan, func(v *node.Verified) {
 			v.Method, v.Notes = node.CountedByStatistics, []string{"rows were not read: sstablemetadata of this image fails: exit status 1: Java executable not found (hint: set JAVA_HOME); what the SSTables say of themselves counts"}

@@ -46,7 +46,9 @@ type Difference struct {
 }
 
 // Sound tells whether all that was looked at is as it should be.
-func (v *Verified) Sound() bool { return len(v.Differences) == 0 && len(v.Problems) == 0 }
+func (v *Verified) Sound() bool {
+	return len(v.Differences) == 0 && len(v.Problems) == 0 && v.MoreDifferences == 0 && v.MoreProblems == 0
+}
 
 // ErrNotVerified says that a termination message has no result in it.
 var ErrNotVerified = errors.New("the message holds no result of a restore on trial")

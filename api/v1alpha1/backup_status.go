@@ -200,6 +200,8 @@ type Verification struct {
 	Tables   int32 `json:"tables,omitempty"`
 	SSTables int64 `json:"sstables,omitempty"`
 	Rows     int64 `json:"rows,omitempty"`
+	// Uncompared is how many of the nodes had nothing that rows could be compared with.
+	Uncompared int32 `json:"uncompared,omitempty"`
 	// Differences are tables that did not hold what they held when the backup was made;
 	// the first of them, if there are many.
 	// +optional

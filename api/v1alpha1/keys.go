@@ -22,6 +22,14 @@ const (
 // copied into it says nothing. Who selects by it looks for the containers too.
 const LabelInjected = Group + "/injected"
 
+// LabelRestoring stands on a namespace, with RestoringTrue, while a Restore of it is
+// under way. The controller writes it. The policy that holds pods that are to be restored
+// looks at these namespaces only (docs/decisions/0010-restoring-label.md).
+const (
+	LabelRestoring = Group + "/restoring"
+	RestoringTrue  = "true"
+)
+
 // LabelLookup stands on the pods that look into the storage for a Restore, made by our
 // controller (operations/lookup).
 const LabelLookup = Group + "/lookup"
@@ -115,3 +123,8 @@ const LabelVerify = Group + "/verify"
 // LabelAnnotated stands on a BackupSchedule that was made of annotations
 // (AnnotationBackupSchedule), with "true". Who takes it off keeps the schedule as it is.
 const LabelAnnotated = Group + "/annotated"
+
+// AnnotationExpiring stands on a Backup from when retention has said in its
+// deletionPolicy that its data go, until they have gone: why, and " Delete" after it where
+// the policy was that before. Should it be kept after all, it gets its policy back.
+const AnnotationExpiring = Group + "/expiring"

@@ -84,35 +84,8 @@ func (f *backupFlags) run(ctx context.Context, t *terminal, args []string) error
 	if f.dryRun {
 		return f.plan(ctx, t, at, made)
 	}
-	return f.make(ctx, t, at, made)
-}
-
-// make makes the Backup, and waits for it if it is to.
-func (f *backupFlags) make(ctx context.Context, t *terminal, at *reached, made *api.Backup) error {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	err := ask.Create(limited, at, made, f.name == "")
-	lost := limited.Err() != nil
-	cancel()
-	if err != nil && lost {
-		return fmt.Errorf("no answer of the API server to the making of Backup %s; whether it was made: kubectl stategraft backup show %s -n %s (%w)",
-			made.Name, made.Name, made.Namespace, err)
-	}
-	if err != nil {
-		return err
-	}
-	if f.wait {
-		if f.output == "" {
-			fmt.Fprintf(t.out, "%s created\n", nameOf(made))
-		}
-		return f.follow(ctx, t, at, made.Name, longest(made))
-	}
-	if err := printObject(t.out, f.output, made, "created"); err != nil {
-		return err
-	}
-	if f.output == "" {
-		fmt.Fprintf(t.err, "How far it is: kubectl stategraft backup wait %s -n %s\n", made.Name, made.Namespace)
-	}
-	return nil
+	return asking{object: made, madeUp: f.name == "", wait: f.wait, output: f.output,
+		follow: func() error { return f.follow(ctx, t, at, made.Name, longest(made)) }}.ask(ctx, t, at)
 }
 
 // plan shows what would be done.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -35,32 +34,15 @@ func (f *backupFlags) changeCommand(change backup.Change) *cobra.Command {
 	}
 }
 
-// changeAll changes each that it can: one that cannot be changed does not keep the
-// others as they are.
+// changeAll changes each; of a cancellation it says what came of it.
 func (f *backupFlags) changeAll(ctx context.Context, t *terminal, change backup.Change, args []string) error {
-	var errs []error
-	var changed []*api.Backup
-	var at *reached
-	for i := 0; i < len(args) && ctx.Err() == nil; i++ {
-		reached, b, err := f.change(ctx, t, change, args[i])
-		switch {
-		case errors.Is(err, ask.ErrNotServed): // nor for the others
-			return err
-		case err != nil:
-			errs = append(errs, err)
-		case b != nil:
-			at, changed = reached, append(changed, b)
-		}
+	one := func(name string) (*reached, *api.Backup, error) { return f.change(ctx, t, change, name) }
+	if change != backup.Cancel {
+		return changeEach(ctx, args, one, nil)
 	}
-	if change == backup.Cancel {
-		until := time.Now().Add(actsWithin)
-		for _, b := range changed {
-			if err := backupCancelled(ctx, t, at, b, until); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return joined(errs)
+	return changeEach(ctx, args, one, func(at *reached, b *api.Backup, until time.Time) error {
+		return backupCancelled(ctx, t, at, b, until)
+	})
 }
 
 // change asks for a change. It gives the Backup with the status from before; nil where

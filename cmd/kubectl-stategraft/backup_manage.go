@@ -40,28 +40,18 @@ func (f *backupFlags) list(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.connect()
+	at, namespace, err := f.reach(f.allNamespace)
 	if err != nil {
 		return err
-	}
-	namespace := at.namespace
-	if f.allNamespace {
-		namespace = ""
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	list, err := backup.List(limited, at, namespace, options)
-	switch {
-	case err != nil:
+	if err != nil {
 		return interrupted(ctx, err)
-	case f.output == "json" || f.output == "yaml" || f.output == "name":
-		return printList(t.out, f.output, list.ListMeta, list.Items)
-	case len(list.Items) == 0 && f.allNamespace:
-		fmt.Fprintln(t.err, "No resources found")
-		return nil
-	case len(list.Items) == 0:
-		fmt.Fprintf(t.err, "No resources found in %s namespace.\n", namespace)
-		return nil
+	}
+	if done, err := printed(t, f.output, namespace, list.ListMeta, list.Items); done {
+		return err
 	}
 	return backup.WriteList(t.out, list.Items, f.allNamespace, f.output == "wide", t.now())
 }

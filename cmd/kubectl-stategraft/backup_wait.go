@@ -82,11 +82,7 @@ func (f *backupFlags) follow(ctx context.Context, t *terminal, at *reached, name
 		return b.Status.Phase.Final()
 	}}
 	err := follower.Follow(limited)
-	goes := "it goes on"
-	if follower.Idle() {
-		goes = "no controller seems to act on it (kubectl stategraft check)"
-	}
-	further := fmt.Sprintf("%s.\n  to see it:    kubectl stategraft backup wait %s -n %s\n  to cancel it: kubectl stategraft backup cancel %s -n %s", goes, name, at.namespace, name, at.namespace)
+	further := further("backup", name, at.namespace, follower.Idle())
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w; the Backup %s is not, %s", errInterrupted, name, further)

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	goldenflag "github.com/stategraft/stategraft/test/golden"
+	goldenfile "github.com/stategraft/stategraft/test/golden"
 	"github.com/stategraft/stategraft/webhook/offline"
 	"github.com/stategraft/stategraft/workload"
 )
 
-var update = goldenflag.Update
+var update = goldenfile.Update
 
 const corpusDir = "../../test/corpus"
 

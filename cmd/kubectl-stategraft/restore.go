@@ -140,30 +140,8 @@ func (f *restoreFlags) ask(ctx context.Context, t *terminal, at *reached, reques
 			return err
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	err = ask.Create(limited, at, restore, request.Name == "")
-	lost := limited.Err() != nil
-	cancel()
-	if err != nil && lost {
-		return fmt.Errorf("no answer of the API server to the making of Restore %s; whether it was made: kubectl stategraft restore show %s -n %s (%w)",
-			restore.Name, restore.Name, restore.Namespace, err)
-	}
-	if err != nil {
-		return err
-	}
-	if f.wait {
-		if f.output == "" {
-			fmt.Fprintf(t.out, "restore.%s/%s created\n", api.Group, restore.Name)
-		}
-		return f.follow(ctx, t, at, restore.Name)
-	}
-	if err := printObject(t.out, f.output, restore, "created"); err != nil {
-		return err
-	}
-	if f.output == "" {
-		fmt.Fprintf(t.err, "How far it is: kubectl stategraft restore wait %s -n %s\n", restore.Name, restore.Namespace)
-	}
-	return nil
+	return asking{object: restore, madeUp: request.Name == "", wait: f.wait, output: f.output,
+		follow: func() error { return f.follow(ctx, t, at, restore.Name) }}.ask(ctx, t, at)
 }
 
 // agreed refuses, before anything is looked for, what nobody can be asked about.

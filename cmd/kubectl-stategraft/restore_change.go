@@ -40,32 +40,15 @@ func (f *restoreFlags) changeCommand(change ask.Change) *cobra.Command {
 	return command
 }
 
-// changeAll changes each that it can: one that cannot be changed does not keep the
-// others as they are.
+// changeAll changes each; of a cancellation it says what came of it.
 func (f *restoreFlags) changeAll(ctx context.Context, t *terminal, change ask.Change, args []string) error {
-	var errs []error
-	var changed []*api.Restore
-	var at *reached
-	for i := 0; i < len(args) && ctx.Err() == nil; i++ {
-		reached, restore, err := f.change(ctx, t, change, args[i])
-		switch {
-		case errors.Is(err, ask.ErrNotServed): // nor for the others
-			return err
-		case err != nil:
-			errs = append(errs, err)
-		case restore != nil:
-			at, changed = reached, append(changed, restore)
-		}
+	one := func(name string) (*reached, *api.Restore, error) { return f.change(ctx, t, change, name) }
+	if change != ask.Cancel {
+		return changeEach(ctx, args, one, nil)
 	}
-	if change == ask.Cancel {
-		until := time.Now().Add(actsWithin)
-		for _, restore := range changed {
-			if err := cancelled(ctx, t, at, restore, until); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return joined(errs)
+	return changeEach(ctx, args, one, func(at *reached, restore *api.Restore, until time.Time) error {
+		return cancelled(ctx, t, at, restore, until)
+	})
 }
 
 // joined is one error of several: with status 1 only if that is what all of them end

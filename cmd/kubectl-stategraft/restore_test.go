@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	goldenfile "github.com/stategraft/stategraft/test/golden"
 )
 
 // completes is a controller that is done at once; it plans what is a dry run.
@@ -65,19 +64,7 @@ func TestRestoreObjects(t *testing.T) {
 		}
 		got.WriteString("# " + line + "\n" + string(text) + "---\n")
 	}
-	path := filepath.Join("testdata", "restores.yaml")
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; with -update it is written", err)
-	}
-	if !bytes.Equal(want, got.Bytes()) {
-		t.Errorf("got\n%s\nwant\n%s", &got, want)
-	}
+	goldenfile.Compare(t, "testdata/restores.yaml", got.Bytes())
 }
 
 // A command line that is wrong ends with status 2 before anything is asked for.

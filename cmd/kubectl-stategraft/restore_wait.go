@@ -64,11 +64,7 @@ func (f *restoreFlags) follow(ctx context.Context, t *terminal, at *reached, nam
 		return r.Status.Phase.Final()
 	}}
 	err := follower.Follow(limited)
-	goes := "it goes on"
-	if follower.Idle() {
-		goes = "no controller seems to act on it (kubectl stategraft check)"
-	}
-	further := fmt.Sprintf("%s.\n  to see it:    kubectl stategraft restore wait %s -n %s\n  to cancel it: kubectl stategraft restore cancel %s -n %s", goes, name, at.namespace, name, at.namespace)
+	further := further("restore", name, at.namespace, follower.Idle())
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w; the Restore %s is not, %s", errInterrupted, name, further)

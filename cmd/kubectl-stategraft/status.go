@@ -54,13 +54,9 @@ func (f *statusFlags) run(ctx context.Context, t *terminal) error {
 	if err := oneOf(f.output, "", "json", "yaml", "wide"); err != nil {
 		return err
 	}
-	at, err := f.connect()
+	at, namespace, err := f.reach(f.allNamespace)
 	if err != nil {
 		return err
-	}
-	namespace := at.namespace
-	if f.allNamespace {
-		namespace = ""
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

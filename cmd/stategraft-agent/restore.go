@@ -75,7 +75,7 @@ func restoreOnce(*cobra.Command, []string) error {
 	if err != nil {
 		text := secrets.Hide(err.Error())
 		log.Error(text)
-		event.Terminate(terminationLog(), text)
+		event.Terminate(terminationLog(), node.Failure(text, restore.CauseOf(err)))
 		os.Exit(1)
 	}
 	log.Info(text)

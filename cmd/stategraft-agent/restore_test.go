@@ -74,6 +74,34 @@ func TestRestoreTellsItsOutcome(t *testing.T) {
 	}
 }
 
+// TestRestoreTellsItsCause: who goes by the termination message of a container that
+// failed is told whether the backup is to blame, and not only in words.
+func TestRestoreTellsItsCause(t *testing.T) {
+	for answer, want := range map[string]node.Cause{`{"fqdn":"cassandra-0","nodes":[]}`: node.CauseNoBackup, `{"error":"there is no backup"}`: node.CauseNone} {
+		root := t.TempDir()
+		mount, terminated, python := filepath.Join(root, "vol"), filepath.Join(root, "dev/termination-log"), filepath.Join(root, "python")
+		ini := filepath.Join(files.Standard(root).Medusa, "medusa.ini")
+		for path, text := range map[string]string{filepath.Join(mount, "x"): "", terminated: "", ini: "[storage]\nstorage_provider = local\nbucket_name = b\nbase_path = /b\n",
+			python: "#!/bin/sh\necho '" + answer + "' >\"$5\"\n"} {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command := agent(t, nil, "medusa", "restore")
+		command.Env = append(command.Env, "STATEGRAFT_ROOT="+root, "STATEGRAFT_DATA_MOUNT="+mount, "POD_NAME=cassandra-0", "STATEGRAFT_BACKUP=b1",
+			"STATEGRAFT_MEDUSA_PYTHON="+python, "STATEGRAFT_GRPC_TLS=off")
+		out, _ := command.CombinedOutput()
+		content, err := os.ReadFile(terminated)
+		text, cause := node.ParseFailure(string(content))
+		if err != nil || cause != want || !strings.Contains(text, "there is no backup") {
+			t.Errorf("%s: %v, %q, %q\n%s", answer, err, text, cause, out)
+		}
+	}
+}
+
 // TestNameOfTheID: the policies look for the variable that the agent reads.
 func TestNameOfTheID(t *testing.T) {
 	if envRestoreID != api.EnvRestoreID {

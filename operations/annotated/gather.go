@@ -147,13 +147,19 @@ func (l *look) everyPod(ctx context.Context) ([]metav1.PartialObjectMetadata, er
 	return l.every, nil
 }
 
+// hasSet tells whether there is a StatefulSet whose template does not opt out. Of those
+// in the cache the template is not known; the API server is asked only where no injected
+// pod of it is there.
 func (l *look) hasSet(ctx context.Context, name string) (bool, error) {
 	set := &appsv1.StatefulSet{}
-	err := l.cached.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name}, set)
-	if err != nil && client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading StatefulSet %s/%s: %w", l.namespace, name, err)
+	for _, from := range []client.Reader{l.cached, l.live} {
+		if err := from.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name}, set); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading StatefulSet %s/%s: %w", l.namespace, name, err)
+		} else if err != nil {
+			return false, nil
+		}
 	}
-	return err == nil, nil
+	return set.Spec.Template.Labels[api.LabelInject] != api.InjectDisabled, nil
 }
 
 // memory is what is not asked, and not said, twice. The next process asks again.

@@ -34,7 +34,8 @@ func (l *look) orphans(ctx context.Context) error {
 	return nil
 }
 
-// comesBack tells whether what makes the pods of a BackupSchedule is still there.
+// comesBack tells whether what makes the pods of a BackupSchedule is still there, and
+// makes pods that can be backed up.
 func (l *look) comesBack(ctx context.Context, s *api.BackupSchedule) (bool, error) {
 	pods := s.Spec.Template.Spec.Pods
 	if pods == nil || pods.Workload == nil || kindOf(pods.Workload) != "StatefulSet" {

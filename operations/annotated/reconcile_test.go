@@ -315,6 +315,24 @@ func TestPodsGone(t *testing.T) {
 	w.has("db: 0 3 * * * of StatefulSet db")
 }
 
+// A workload whose template opts out makes no pods that could be backed up: what was made
+// for them goes as if they had gone.
+func TestOptsOut(t *testing.T) {
+	db := pod("db-0", "db")
+	opted := set("db")
+	opted.Spec.Template.Labels = map[string]string{api.LabelInject: api.InjectDisabled}
+	w := newWorld(t, nightly(""), db, opted)
+	w.look()
+	w.has("db: 0 3 * * * of StatefulSet db") // its pods are of before
+	w.remove(db)
+	w.add(pod("db-0", "db", func(p *corev1.Pod) { p.Labels = map[string]string{api.LabelInject: api.InjectDisabled} }))
+	w.look()
+	w.has("db: 0 3 * * * of StatefulSet db")
+	w.clock = w.clock.Add(absentFor)
+	w.look()
+	w.has()
+}
+
 // Workloads that store below one prefix are one cluster, with one schedule: a backup is
 // whole only with all nodes.
 func TestRacks(t *testing.T) {

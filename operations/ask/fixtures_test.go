@@ -1,10 +1,6 @@
 package ask
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/test/golden"
 )
 
 // noon is when the tests take place.
@@ -75,23 +70,5 @@ func running() *api.Restore {
 				{Type: api.ConditionRestoring, Status: metav1.ConditionTrue, Reason: "Restoring", Message: "2 at a time", LastTransitionTime: *at(-8 * time.Minute)},
 			},
 		},
-	}
-}
-
-// compare compares with a golden file.
-func compare(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *golden.Update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; with -update it is written", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}
 }

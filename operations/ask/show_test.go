@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/test/golden"
 )
 
 // changed is running with changes.
@@ -153,7 +154,7 @@ func TestGolden(t *testing.T) {
 		if strings.ContainsRune(got.String(), '\x1b') && file != "progress-terminal.txt" {
 			t.Errorf("%s: what the cluster holds writes to the terminal: %q", file, &got)
 		}
-		compare(t, file, got.Bytes())
+		golden.Compare(t, "testdata/"+file, got.Bytes())
 	}
 	there, err := filepath.Glob("testdata/*")
 	if err != nil {

@@ -27,7 +27,8 @@ const (
 func choose(f Facts) (ask []*corev1.Pod, p *Problem) {
 	young := f.Now.Sub(f.Backup.CreationTimestamp.Time) < grace
 	if f.Terminating {
-		return nil, &Problem{Reason: ReasonNamespaceGoing, Message: fmt.Sprintf("namespace %s is being deleted", f.Backup.Namespace)}
+		// The informer of namespaces may not have heard yet of a new one.
+		return nil, &Problem{Reason: ReasonNamespaceGoing, Wait: young, Message: fmt.Sprintf("namespace %s is being deleted", f.Backup.Namespace)}
 	}
 	if !f.Labelled {
 		return nil, &Problem{Reason: ReasonNamespaceNotLabelled, Wait: young, Message: fmt.Sprintf(

@@ -86,8 +86,9 @@ func TestAcceptance(t *testing.T) {
 
 		"no label":           {func(f *Facts) { f.Labelled = false }, ReasonNamespaceNotLabelled, false, ""},
 		"no label yet":       {func(f *Facts) { f.Labelled = false; young(f) }, ReasonNamespaceNotLabelled, true, ""},
-		"the namespace goes": {func(f *Facts) { f.Terminating = true; young(f) }, ReasonNamespaceGoing, false, ""},
-		"no pods asked for":  {func(f *Facts) { f.Backup.Spec.Pods = nil }, ReasonBadSpec, false, ""},
+		"the namespace goes": {func(f *Facts) { f.Terminating = true }, ReasonNamespaceGoing, false, ""},
+		"the informer has no namespace of it yet": {func(f *Facts) { f.Terminating = true; young(f) }, ReasonNamespaceGoing, true, ""},
+		"no pods asked for":                       {func(f *Facts) { f.Backup.Spec.Pods = nil }, ReasonBadSpec, false, ""},
 		"an impossible selector": {func(f *Facts) {
 			f.Backup.Spec.Pods = &api.BackupPods{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
 		}, ReasonBadSpec, false, ""},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,7 +27,12 @@ func Add(g *objects.Group, o Options) error {
 	tell := recorder{g.Manager.GetEventRecorder("stategraft-controller")}
 	g.Add(func(_ context.Context, cached cache.Cache) ([]objects.Runner, error) {
 		mgr := g.Manager
-		l := &live{objects: cached, cached: mgr.GetCache(), reader: mgr.GetAPIReader(), writer: mgr.GetClient(), own: o.Namespace}
+		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			return nil, fmt.Errorf("asking which kinds are served: %w", err)
+		}
+		l := &live{objects: cached, cached: mgr.GetCache(), reader: mgr.GetAPIReader(), writer: mgr.GetClient(),
+			served: served.ServerResourcesForGroupVersion, own: o.Namespace}
 		log := g.Log.WithName("backup")
 		r := newReconciler(l, &talks{o.Sidecars, make(chan struct{}, o.Conversations)}, o.Turns(cached), tell, o)
 		r.log = log

@@ -27,6 +27,9 @@ type cluster interface {
 	glimpse(ctx context.Context, at types.NamespacedName) (glimpse, error)
 
 	// From the API server, a request each.
+	// going tells whether a namespace is being deleted, or the CustomResourceDefinition
+	// with all Backups there are.
+	going(ctx context.Context, namespace string) (bool, error)
 	current(ctx context.Context, at types.NamespacedName) (*api.Backup, error)
 	pod(ctx context.Context, at types.NamespacedName) (*corev1.Pod, error)
 	pods(ctx context.Context, namespace string, selector labels.Selector) ([]*corev1.Pod, error)
@@ -37,6 +40,8 @@ type cluster interface {
 	// resourceVersion.
 	writeStatus(ctx context.Context, b *api.Backup) error
 	writeFinalizer(ctx context.Context, b *api.Backup, on bool) error
+	// writeKeep writes that the data stay.
+	writeKeep(ctx context.Context, b *api.Backup) error
 }
 
 // glimpse is a pod as the informer has it.
@@ -53,7 +58,8 @@ type live struct {
 	cached  client.Reader // informers of injected pods and of namespaces
 	reader  client.Reader // not cached
 	writer  client.Client
-	own     string // Stategraft's own namespace
+	served  func(groupVersion string) (*metav1.APIResourceList, error) // of discovery
+	own     string                                                     // Stategraft's own namespace
 }
 
 func (l *live) backup(ctx context.Context, at types.NamespacedName) (*api.Backup, error) {
@@ -79,6 +85,33 @@ func (l *live) namespace(ctx context.Context, name string) (labelled, terminatin
 		return false, false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	return scope.Asks(object, l.own), object.DeletionTimestamp != nil, nil
+}
+
+// going asks anew: the informer of namespaces may tell later than that of Backups that
+// all of a namespace is being deleted. Of a CustomResourceDefinition that goes discovery
+// tells, which needs no rights: nothing may be created any more
+// (k8s.io/apiextensions-apiserver, customresource_discovery_controller.go).
+func (l *live) going(ctx context.Context, name string) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := l.reader.Get(ctx, types.NamespacedName{Name: name}, object)
+	if apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	list, err := l.served(api.GroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("reading whether Backups are served: %w", err)
+	}
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == "backups" {
+			return !slices.Contains(list.APIResources[i].Verbs, "create"), nil
+		}
+	}
+	return true, nil
 }
 
 func (l *live) glimpse(ctx context.Context, at types.NamespacedName) (glimpse, error) {
@@ -145,5 +178,18 @@ func (l *live) writeFinalizer(ctx context.Context, b *api.Backup, on bool) error
 		return fmt.Errorf("writing the finalizers of Backup %s/%s: %w", b.Namespace, b.Name, err)
 	}
 	b.ObjectMeta = changed.ObjectMeta
+	return nil
+}
+
+// writeKeep gives back the policy that retention has taken, and touches nothing else.
+func (l *live) writeKeep(ctx context.Context, b *api.Backup) error {
+	changed := b.DeepCopy()
+	changed.Spec.DeletionPolicy = api.DeletionKeep
+	delete(changed.Annotations, api.AnnotationExpiring)
+	patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := l.writer.Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("writing that the data of Backup %s/%s stay: %w", b.Namespace, b.Name, err)
+	}
+	b.ObjectMeta, b.Spec = changed.ObjectMeta, changed.Spec
 	return nil
 }

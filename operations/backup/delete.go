@@ -40,9 +40,13 @@ func release(b *api.Backup, terminating bool) (why string, warn bool) {
 	case b.Keeps():
 		return fmt.Sprintf("its data stay in the storage as %s, by its deletionPolicy", name), false
 	case terminating:
-		return fmt.Sprintf("its data stay in the storage as %s, as its namespace is being deleted, and soon no pod could delete them: a sync (kubectl stategraft sync) brings it back where they are wanted gone", name), true
+		return goingText(name), true
 	}
 	return "", false
+}
+
+func goingText(name string) string {
+	return fmt.Sprintf("its data stay in the storage as %s, as its namespace is being deleted, or the CustomResourceDefinition of all Backups is: nobody has asked for this one to go. A sync (kubectl stategraft sync) brings it back where its data are wanted gone", name)
 }
 
 // begun tells whether any sidecar may have been asked for the backup.

@@ -124,6 +124,10 @@ func TestFound(t *testing.T) {
 	}
 }
 
+func requestOf(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
+}
+
 // gone has the controller run until the Backup is.
 func (w *whole) gone() {
 	w.Helper()

@@ -29,6 +29,8 @@ type notes struct {
 	recheck time.Time      // when the storage is asked again, while pods upload
 	unknown string         // why it could not tell
 	held    string         // why the deletion waited last
+	began   bool           // this process has looked whether one before it deleted data
+	lasts   time.Time      // until when a deletion may go on that nobody waits for
 }
 
 // state is what somebody else may have changed.

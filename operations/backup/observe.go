@@ -134,6 +134,10 @@ func (c *course) check(at *api.PodBackup) {
 		return
 	}
 	name := at.StorageNode()
+	if twin := c.twin(at); twin != "" {
+		c.fail(at, "its node is called "+workload.Short(name)+" in backups, as that of pod "+twin+" is: their data overwrite each other there. Give each its own [storage] fqdn in medusa.ini")
+		return
+	}
 	m, ok := c.w.stored.Member(name)
 	switch {
 	case !ok:
@@ -153,6 +157,16 @@ func (c *course) check(at *api.PodBackup) {
 		at.Datacenter, at.Rack, at.Tokens = ring.Datacenter, ring.Rack, int32(len(ring.Tokens))
 		c.describe(m.Version, m.Type)
 	}
+}
+
+// twin is another pod whose node has the same name in backups.
+func (c *course) twin(at *api.PodBackup) string {
+	for i := range c.status.Pods {
+		if other := &c.status.Pods[i]; other.Name != at.Name && other.Tries > 0 && other.StorageNode() == at.StorageNode() {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 // past is a time of a node's clock, which may be ahead of ours, or tell nothing.

@@ -61,6 +61,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		n.latest = nil // somebody was faster: the informer tells of it
 		return reconcile.Result{RequeueAfter: againSoon}, nil
 	}
+	if err == nil && after == 0 && n.latest == nil && stageOf(b) == stageOver {
+		r.book.forget(request.NamespacedName) // there may be thousands
+	}
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
@@ -110,6 +113,8 @@ func (r *reconciler) accept(ctx context.Context, b *api.Backup, n *notes) (time.
 			return 0, err
 		}
 		w.verdict = v
+	} else {
+		r.release(b, n) // what was not written down in its turn is not begun
 	}
 	s := next(b, w, now)
 	after, err := r.do(ctx, b, n, s)

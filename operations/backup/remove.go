@@ -21,6 +21,10 @@ const (
 	removeLimit = 20 * time.Minute
 	// removeLate is how long a deletion that waits for somebody is left alone.
 	removeLate = 5 * time.Minute
+	// lasting is how long a sidecar may go on deleting that has not answered, or was asked
+	// by a process before this one. The turn is kept for so long: a backup would refer to
+	// files that it takes for unneeded (thelastpickle/cassandra-medusa#363).
+	lasting = 15 * time.Minute
 )
 
 // remove takes a Backup that is being deleted a step further: its data go first, where
@@ -34,23 +38,34 @@ func (r *reconciler) remove(ctx context.Context, b *api.Backup, n *notes) (time.
 	if err != nil {
 		return 0, err
 	}
-	if why, warn := release(b, terminating); why != "" {
-		kind := corev1.EventTypeNormal
-		if warn {
-			kind = corev1.EventTypeWarning
+	now := r.clock()
+	if !n.began {
+		n.began = true
+		if reasonOf(&b.Status, api.ConditionDeleted) == reasonDeleting {
+			n.lasts = now.Add(lasting)
 		}
-		return r.let(ctx, b, n, saying{kind: kind, reason: eventKept, message: why})
+	}
+	if why, warn := release(b, terminating); why != "" {
+		if !terminating && now.Before(n.lasts) {
+			return r.last(ctx, b, n, "its deletion had begun, and may go on")
+		}
+		return r.keep(ctx, b, n, why, warn)
 	}
 	select {
 	case r.removing <- struct{}{}:
 		defer func() { <-r.removing }()
 	default:
-		return againSoon * 2, r.write(ctx, b, n, new(deleting(b, reasonQueued, "waits for other deletions", r.clock())))
+		if now.Before(n.lasts) {
+			return againSoon * 2, nil
+		}
+		return againSoon * 2, r.write(ctx, b, n, new(deleting(b, reasonQueued, "waits for other deletions", now)))
 	}
 	of, _ := claims.Of(b)
 	n.asked, n.cluster = true, of
 	err = r.turns.Take(ctx, of, claims.Deletion, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.UID)
-	if busy, ok := claims.IsBusy(err); ok {
+	if busy, ok := claims.IsBusy(err); ok && now.Before(n.lasts) {
+		return r.last(ctx, b, n, "waits: "+busy.Error())
+	} else if ok {
 		return r.hold(ctx, b, n, reasonBusy, "waits: "+busy.Error(), againLate)
 	} else if err != nil {
 		return 0, fmt.Errorf("asking whose turn it is: %w", err)
@@ -73,6 +88,12 @@ func (r *reconciler) removeData(ctx context.Context, b *api.Backup, n *notes) (t
 		r.release(b, n)
 		return againSoon, nil
 	}
+	// So may that of namespaces.
+	if going, err := r.cluster.going(ctx, b.Namespace); err != nil {
+		return 0, err
+	} else if going {
+		return r.keep(ctx, b, n, goingText(name), true)
+	}
 	injected, err := labels.NewRequirement(api.LabelInjected, selection.Exists, nil)
 	if err != nil {
 		panic(err) // of a constant
@@ -88,18 +109,62 @@ func (r *reconciler) removeData(ctx context.Context, b *api.Backup, n *notes) (t
 	limited, cancel := context.WithTimeout(ctx, removeLimit)
 	defer cancel()
 	err = r.remover.Remove(limited, b, list)
+	return r.removed(ctx, b, n, name, err, limited.Err() != nil)
+}
+
+// removed goes by what came of a try to delete the data.
+func (r *reconciler) removed(ctx context.Context, b *api.Backup, n *notes, name string, err error, late bool) (time.Duration, error) {
 	var wait *removal.Wait
+	var kept *removal.Kept
+	waits := errors.As(err, &wait)
+	if err != nil && (late || waits && wait.Going) {
+		n.lasts = r.clock().Add(lasting)
+	}
+	lasts := r.clock().Before(n.lasts)
 	switch {
+	case err == nil && lasts:
+		return r.last(ctx, b, n, "the storage has nothing of it any more, and its deletion may go on")
 	case err == nil:
 		return r.let(ctx, b, n, saying{kind: corev1.EventTypeNormal, reason: eventDeleted, message: "the data of " + name + " are deleted, and the storage has nothing of it any more"})
 	case ctx.Err() != nil:
 		return 0, err // this process ends, and the next goes on
-	case errors.As(err, &wait):
+	case errors.As(err, &kept):
+		return r.spare(ctx, b, n, kept.Message)
+	case lasts:
+		return r.last(ctx, b, n, line(err.Error()))
+	case waits:
 		r.turns.Release(n.cluster, b.UID)
 		return r.hold(ctx, b, n, string(wait.Reason), line(wait.Message), removeLate)
 	}
 	r.turns.Release(n.cluster, b.UID)
 	return r.hold(ctx, b, n, reasonFailed, "its data cannot be deleted: "+line(err.Error()), removeLate)
+}
+
+// last keeps the turn, as nobody knows whether a deletion still goes on.
+func (r *reconciler) last(ctx context.Context, b *api.Backup, n *notes, message string) (time.Duration, error) {
+	message += fmt.Sprintf("; until %s no backup of the cluster begins", n.lasts.UTC().Format(time.RFC3339))
+	return r.hold(ctx, b, n, reasonDeleting, message, min(removeLate, max(n.lasts.Sub(r.clock()), time.Second)))
+}
+
+// keep lets the object go without its data.
+func (r *reconciler) keep(ctx context.Context, b *api.Backup, n *notes, why string, warn bool) (time.Duration, error) {
+	kind := corev1.EventTypeNormal
+	if warn {
+		kind = corev1.EventTypeWarning
+	}
+	return r.let(ctx, b, n, saying{kind: kind, reason: eventKept, message: why})
+}
+
+// spare keeps data that were to be deleted. That they are kept is written first: what
+// sees the object go believes its policy.
+func (r *reconciler) spare(ctx context.Context, b *api.Backup, n *notes, why string) (time.Duration, error) {
+	version, status := b.ResourceVersion, b.Status.DeepCopy()
+	if err := r.cluster.writeKeep(ctx, b); err != nil {
+		return 0, err
+	}
+	b.Status = *status
+	n.written(version, b)
+	return r.keep(ctx, b, n, why, true)
 }
 
 // hold writes down what the deletion waits for, and leaves it alone for a while, each
@@ -109,7 +174,7 @@ func (r *reconciler) hold(ctx context.Context, b *api.Backup, n *notes, reason, 
 	if err := r.write(ctx, b, n, &s); err != nil {
 		return 0, err
 	}
-	if n.held != reason {
+	if n.held != reason && reason != reasonDeleting {
 		n.held = reason
 		r.say(ctx, b, saying{kind: corev1.EventTypeWarning, reason: eventHeld, message: "its data are not deleted yet: " + message})
 	}

@@ -105,6 +105,26 @@ func TestOnServer(t *testing.T) {
 	if slices.Contains(s.storage.Names(), name) || len(s.storage.Damaged())+len(s.storage.Overlaps()) > 0 {
 		t.Errorf("the storage has %v, damaged %v, overlaps %v", s.storage.Names(), s.storage.Damaged(), s.storage.Overlaps())
 	}
+	s.uninstalled("next")
+}
+
+// uninstalled takes the CustomResourceDefinition away, and with it all objects: the data of
+// one stay, whatever its policy is.
+func (s *onServer) uninstalled(name string) {
+	s.Helper()
+	b := s.read(name)
+	before := client.MergeFrom(b.DeepCopy())
+	b.Spec.DeletionPolicy = api.DeletionDelete
+	if err := s.client.Patch(s.Context(), b, before); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.cp.Kubectl(s.Context(), nil, "delete", "crd", "backups.stategraft.io", "--wait=false"); err != nil {
+		s.Fatal(err)
+	}
+	s.until("the object to go", func() bool { return s.read(name) == nil })
+	if !slices.Contains(s.storage.Names(), b.Status.Name) {
+		s.Errorf("the storage has %v, and no longer %s", s.storage.Names(), b.Status.Name)
+	}
 }
 
 func startServer(t *testing.T) *onServer {

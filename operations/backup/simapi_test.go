@@ -41,6 +41,19 @@ func (s *sim) namespace(context.Context, string) (labelled, terminating bool, er
 	return true, s.ending, nil
 }
 
+func (s *sim) going(context.Context, string) (bool, error) { return s.ending, s.read() }
+
+func (s *sim) writeKeep(_ context.Context, b *api.Backup) error {
+	return s.effect("keep", func() error {
+		if err := s.fresh(b); err != nil {
+			return err
+		}
+		s.object.Spec.DeletionPolicy, s.object.ResourceVersion = api.DeletionKeep, s.bump()
+		b.Spec, b.ResourceVersion = *s.object.Spec.DeepCopy(), s.object.ResourceVersion
+		return nil
+	})
+}
+
 func (s *sim) glimpse(_ context.Context, at types.NamespacedName) (glimpse, error) {
 	n := s.node(at.Name)
 	if n.uid == "" || n.hidden {

@@ -177,7 +177,10 @@ func (w *whole) start() {
 	cached := informers{w: w}
 	o := Options{Namespace: "stategraft", Sidecars: sidecar.New(nil), Remover: w, Clock: w.clock}
 	o.fill()
-	l := &live{objects: cached, cached: cached, reader: w.client, writer: w.client, own: o.Namespace}
+	l := &live{objects: cached, cached: cached, reader: w.client, writer: w.client, own: o.Namespace,
+		served: func(string) (*metav1.APIResourceList, error) {
+			return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "backups", Verbs: []string{"create", "get"}}}}, nil
+		}}
 	w.r = newReconciler(l, &talks{o.Sidecars, make(chan struct{}, o.Conversations)}, claims.New(cached), w, o)
 	w.r.log = logr.Discard()
 }

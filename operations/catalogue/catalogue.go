@@ -78,6 +78,7 @@ type Catalogue struct {
 	memory   map[string]*memory                 // by namespace
 	gone     map[where]time.Time                // data that were deleted for an object, and when that had gone
 	making   map[where]making
+	broken   map[where]time.Time // what could not be looked into, and when
 }
 
 // world is what the cluster is read and written by.
@@ -98,7 +99,7 @@ func New(o Options) (*Catalogue, error) {
 	}
 	c := &Catalogue{own: o.Namespace, nodes: o.Nodes, every: o.Every, most: o.Most, now: o.Clock, log: logr.Discard(),
 		listings: map[types.NamespacedName]*listings{}, full: map[types.UID]*corev1.Pod{}, memory: map[string]*memory{},
-		gone: map[where]time.Time{}, making: map[where]making{}}
+		gone: map[where]time.Time{}, making: map[where]making{}, broken: map[where]time.Time{}}
 	if c.every == 0 {
 		c.every = DefaultEvery
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/stategraft/stategraft/api/node"
 	"github.com/stategraft/stategraft/operations/sidecar"
 )
 
@@ -22,6 +23,7 @@ const tries = 3
 type cluster struct {
 	prefix string
 	pods   []*corev1.Pod
+	nodes  []string // what they are called in backups
 }
 
 // find asks a pod of each owner which prefix it looks below. Several owners, such as a
@@ -33,14 +35,14 @@ func (c *Catalogue) find(ctx context.Context, namespace string) ([]cluster, []Do
 		return nil, nil, err
 	}
 	c.forgetOthers(namespace, groups)
-	pods, prefixes, troubles := make([]*corev1.Pod, len(groups)), make([]string, len(groups)), make([]*Document, len(groups))
+	pods, reports, troubles := make([]*corev1.Pod, len(groups)), make([]node.Report, len(groups)), make([]*Document, len(groups))
 	turn := make(chan struct{}, 8)
 	var all sync.WaitGroup
 	for i := range groups {
 		all.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			pods[i], prefixes[i], troubles[i] = c.speaker(ctx, &groups[i])
+			pods[i], reports[i], troubles[i] = c.speaker(ctx, &groups[i])
 		})
 	}
 	all.Wait()
@@ -54,10 +56,11 @@ func (c *Catalogue) find(ctx context.Context, namespace string) ([]cluster, []Do
 		case troubles[i] != nil:
 			failed = append(failed, *troubles[i])
 		case pod != nil:
-			if by[prefixes[i]] == nil {
-				by[prefixes[i]] = &cluster{prefix: prefixes[i]}
+			prefix := reports[i].Prefix
+			if by[prefix] == nil {
+				by[prefix] = &cluster{prefix: prefix}
 			}
-			by[prefixes[i]].pods = append(by[prefixes[i]].pods, pod)
+			by[prefix].pods, by[prefix].nodes = append(by[prefix].pods, pod), append(by[prefix].nodes, reports[i].Node)
 		}
 	}
 	found := make([]cluster, 0, len(by))
@@ -68,10 +71,10 @@ func (c *Catalogue) find(ctx context.Context, namespace string) ([]cluster, []Do
 	return found, failed, nil
 }
 
-// speaker is a pod of an owner that answers, and its prefix. All of an owner have one
+// speaker is a pod of an owner that answers, and what it says. All of an owner have one
 // prefix. A pod without a service of ours, as it was admitted before, is no trouble:
 // coverage tells of it.
-func (c *Catalogue) speaker(ctx context.Context, g *group) (*corev1.Pod, string, *Document) {
+func (c *Catalogue) speaker(ctx context.Context, g *group) (*corev1.Pod, node.Report, *Document) {
 	var trouble *Document
 	for i := range g.pods[:min(tries, len(g.pods))] {
 		slim := &g.pods[i]
@@ -82,7 +85,7 @@ func (c *Catalogue) speaker(ctx context.Context, g *group) (*corev1.Pod, string,
 		if err == nil {
 			report, asked := c.nodes.Report(ctx, pod)
 			if asked == nil {
-				return pod, report.Prefix, nil
+				return pod, report, nil
 			}
 			c.forget(slim.UID)
 			if errors.Is(asked, sidecar.ErrNoService) {
@@ -94,5 +97,5 @@ func (c *Catalogue) speaker(ctx context.Context, g *group) (*corev1.Pod, string,
 			trouble = &Document{Pod: slim.Name, Failed: "no pod of its workload can be asked what the storage holds: " + strings.TrimSpace(err.Error())}
 		}
 	}
-	return nil, "", trouble
+	return nil, node.Report{}, trouble
 }

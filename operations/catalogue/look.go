@@ -14,6 +14,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	"github.com/stategraft/stategraft/operations/sidecar"
+	"github.com/stategraft/stategraft/workload"
 )
 
 const (
@@ -26,6 +27,9 @@ const (
 	lookers = 4
 	// mostAsked is how many nodes are asked whether they are still at a backup.
 	mostAsked = 10
+	// mostBroken is how many backups in a row cannot be looked into until that is held to
+	// be the storage's fault, and not theirs.
+	mostBroken = 3
 )
 
 // act does what is planned for a cluster, and completes its document.
@@ -41,6 +45,7 @@ func (c *Catalogue) act(ctx context.Context, namespace string, l *looked) {
 	for _, each := range l.plan.creates {
 		tasks = append(tasks, look(each))
 	}
+	c.last(namespace, tasks)
 	round := tasks[:min(mostLooks, len(tasks))]
 	r := &looking{Catalogue: c, namespace: namespace, l: l, doc: &l.plan.doc, pending: len(tasks)}
 	queue := make(chan look, len(round))
@@ -53,7 +58,12 @@ func (c *Catalogue) act(ctx context.Context, namespace string, l *looked) {
 		all.Go(func() { r.work(ctx, pod, queue) })
 	}
 	all.Wait()
-	l.plan.doc.Pending, l.moved = r.pending, r.pending < len(tasks)
+	l.moved = r.pending < len(tasks)
+	if !r.ended { // they are looked into again with the next listing
+		r.pending -= r.broken
+		l.plan.doc.Left += r.left
+	}
+	l.plan.doc.Pending = r.pending
 }
 
 func truth(is bool) int {
@@ -72,6 +82,9 @@ type looking struct {
 	mutex   sync.Mutex
 	doc     *Document
 	pending int
+	broken  int  // backups that cannot be looked into
+	left    int  // of them, without an object
+	row     int  // of them, since one could be
 	ended   bool // the storage is in trouble, or the API server
 }
 
@@ -90,9 +103,12 @@ func (r *looking) work(ctx context.Context, pod *corev1.Pod, queue <-chan look) 
 			r.note(func() { r.doc.Message = "not all could be looked into: " + err.Error() })
 			return
 		case err != nil:
-			r.fail(fmt.Sprintf("the storage cannot be looked into: %v", err))
-			return
+			if r.breaks(t, err); r.over() {
+				return
+			}
+			continue
 		}
+		r.whole(t)
 		if err := r.one(ctx, t, &has); err != nil {
 			if ctx.Err() == nil {
 				r.fail(err.Error())
@@ -100,6 +116,26 @@ func (r *looking) work(ctx context.Context, pod *corev1.Pod, queue <-chan look) 
 			return
 		}
 	}
+}
+
+// breaks notes a backup that cannot be looked into. It comes last from now on, so that
+// it keeps no other.
+func (r *looking) breaks(t look, err error) {
+	r.Catalogue.breaks(at(r.namespace, r.l.prefix, t.summary.Name), true)
+	r.note(func() {
+		r.broken, r.row = r.broken+1, r.row+1
+		r.left += truth(t.object.UID == "")
+		if r.row >= mostBroken {
+			r.ended, r.doc.Failed = true, fmt.Sprintf("the storage cannot be looked into: %v", err)
+			return
+		}
+		r.doc.Message = fmt.Sprintf("backup %s cannot be looked into: %v", workload.Short(t.summary.Name), err)
+	})
+}
+
+func (r *looking) whole(t look) {
+	r.Catalogue.breaks(at(r.namespace, r.l.prefix, t.summary.Name), false)
+	r.note(func() { r.row = 0 })
 }
 
 // one takes over what the storage has of a backup. What is not written because somebody

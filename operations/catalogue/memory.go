@@ -27,12 +27,42 @@ type making struct {
 	at        time.Time
 }
 
+// breaks remembers a backup that could not be looked into, or forgets that.
+func (c *Catalogue) breaks(key where, is bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if !is {
+		delete(c.broken, key)
+		return
+	}
+	now := c.now()
+	for other, since := range c.broken {
+		if now.Sub(since) > again {
+			delete(c.broken, other)
+		}
+	}
+	c.broken[key] = now
+}
+
+// last puts the backups last that could not be looked into the time before.
+func (c *Catalogue) last(namespace string, tasks []look) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	broken := func(t look) int {
+		_, is := c.broken[at(namespace, whereOf(t.object).prefix, t.summary.Name)]
+		return truth(is)
+	}
+	slices.SortStableFunc(tasks, func(a, b look) int { return broken(a) - broken(b) })
+}
+
 // memory is what is remembered of a namespace.
 type memory struct {
 	owners  map[types.UID]bool                 // of pods that were asked, or tried to
 	absent  map[string]map[types.UID]time.Time // by prefix: see plan
 	listed  map[string]time.Time               // by prefix: the last time with success
 	written time.Time                          // the ConfigMap
+	// troubled is how many rounds in a row found a workload none of whose pods answers.
+	troubled int
 }
 
 // prefixIndex is that of Backups by the prefix that their data are below.

@@ -268,3 +268,35 @@ func TestNotAcceptedYet(t *testing.T) {
 	r.round("prod")
 	r.want("prod", "a")
 }
+
+// A Backup of some nodes of a cluster is as complete as it was asked to be: the storage
+// has it, though not of all nodes of its token map.
+func TestOfSomeNodes(t *testing.T) {
+	r, s := newRig(t, "prod"), sidecartest.NewStorage("db-0", "db-1")
+	r.nodes("prod", s, "db-0", "db-1")
+	b := r.made("prod", "a", api.BackupComplete, api.PodBackup{Name: "pod-0", Node: "db-0", Phase: api.PodBackupComplete, Objects: 5})
+	put(s, b.Status.Name, time.Hour, "db-0")
+	for range 3 {
+		r.clock = r.clock.Add(5 * time.Minute)
+		r.round("prod")
+	}
+	r.want("prod", "a Complete")
+	if b := r.backup("prod", "a"); b.Status.Listed == nil {
+		t.Errorf("%+v", b.Status)
+	}
+	// Its part goes, and comes back.
+	r.asked.list = func(_ string, l *node.Backups) error {
+		for i := range l.Backups {
+			l.Backups[i].Nodes = []string{"db-1"}
+		}
+		return nil
+	}
+	for range 3 {
+		r.clock = r.clock.Add(5 * time.Minute)
+		r.round("prod")
+	}
+	r.want("prod", "a Missing")
+	r.asked.list = nil
+	r.round("prod")
+	r.want("prod", "a Complete")
+}

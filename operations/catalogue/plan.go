@@ -46,8 +46,9 @@ type facts struct {
 	before            map[where]bool  // those that had an object when the listing began, or have been deleted since
 	names             map[string]bool // of our own making: those that Backups not accepted yet will have
 	absent            map[types.UID]time.Time
-	room              int  // for objects in the namespace
-	make              bool // objects of what is found
+	nodes             map[string]bool // of the cluster, as far as they are known
+	room              int             // for objects in the namespace
+	make              bool            // objects of what is found
 	now               time.Time
 }
 
@@ -145,7 +146,13 @@ func (p *plan) create(f facts) {
 	}
 	for _, s := range fresh {
 		if name := named[s.Name]; name != "" {
-			p.creates = append(p.creates, creation{s, object(f.namespace, name, f.prefix, s.Name)})
+			b := object(f.namespace, name, f.prefix, s.Name)
+			if !slices.ContainsFunc(s.Nodes, func(n string) bool { return f.nodes[n] }) {
+				// Another cluster of Kubernetes may have the database's other datacenter, and a
+				// schedule of the same name. Retention here leaves what has no label.
+				delete(b.Labels, api.LabelSchedule)
+			}
+			p.creates = append(p.creates, creation{s, b})
 		}
 	}
 }

@@ -52,6 +52,20 @@ func (c *Catalogue) groups(ctx context.Context, namespace string) ([]group, erro
 	return groups, nil
 }
 
+// podNames are those of all injected pods of a namespace, which are those of their nodes
+// unless medusa.ini calls them otherwise. Not all of them may run yet.
+func (c *Catalogue) podNames(ctx context.Context, namespace string) ([]string, error) {
+	var list corev1.PodList
+	if err := c.world.Load().slim.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{api.LabelInjected}); err != nil {
+		return nil, fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
 // speaks tells whether a pod may be asked what the storage holds.
 func speaks(pod *corev1.Pod) bool {
 	return pod.Labels[api.LabelInjected] == string(workload.KindCassandra) && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning

@@ -64,7 +64,7 @@ func (p *plan) presence(f facts, there map[string]*node.Summary) {
 		case !b.Status.Phase.Final() || b.Status.Phase == api.BackupPlanned: // its controller's
 		case b.Status.Phase == api.BackupMissing:
 			p.missing(b, s)
-		case s != nil && (s.Complete || b.Status.Phase != api.BackupComplete):
+		case s != nil && (b.Status.Phase != api.BackupComplete || whole(b, s)):
 			p.there(b, s, f)
 		case stored(b):
 			lacking = append(lacking, b)
@@ -79,6 +79,18 @@ func (p *plan) presence(f facts, there map[string]*node.Summary) {
 	for _, b := range lacking {
 		p.lack(b, there[whereOf(b).name], f)
 	}
+}
+
+// whole tells whether a listing shows all of a Backup that was complete. One that was made
+// here may be of some nodes of its cluster only: of the others the token map tells, and
+// for their sake the storage calls it incomplete.
+func whole(b *api.Backup, s *node.Summary) bool {
+	if s.Complete || b.Found() {
+		return s.Complete
+	}
+	return len(b.Status.Pods) > 0 && !slices.ContainsFunc(b.Status.Pods, func(p api.PodBackup) bool {
+		return p.Phase == api.PodBackupComplete && !slices.Contains(s.Nodes, p.StorageNode())
+	})
 }
 
 // stored tells whether the storage has had something of a Backup, by its status. Of one
@@ -117,7 +129,7 @@ func changed(b *api.Backup, s *node.Summary) bool {
 // look into them tells.
 func (p *plan) missing(b *api.Backup, s *node.Summary) {
 	lacks := func(at api.PodBackup) bool { return at.Phase != api.PodBackupComplete }
-	if s != nil && (s.Complete || len(b.Status.Pods) == 0 || slices.ContainsFunc(b.Status.Pods, lacks)) {
+	if s != nil && (whole(b, s) || len(b.Status.Pods) == 0 || slices.ContainsFunc(b.Status.Pods, lacks)) {
 		p.looks = append(p.looks, &look{*s, b})
 		return
 	}

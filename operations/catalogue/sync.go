@@ -86,7 +86,11 @@ func (c *Catalogue) round(ctx context.Context, namespace string) (reconcile.Resu
 	if objects, err = c.read(ctx, namespace, prefixes); err != nil {
 		return reconcile.Result{}, err
 	}
-	c.plan(m, namespace, clusters, objects, before)
+	names, err := c.podNames(ctx, namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c.plan(m, namespace, clusters, objects, before, names)
 	c.actAll(ctx, namespace, clusters)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, fmt.Errorf("looking at the storage of namespace %s: %w", namespace, context.Cause(ctx))
@@ -127,7 +131,7 @@ func with(found []cluster, objects []*api.Backup, namespace string) []*looked {
 	}
 	for _, prefix := range slices.Sorted(maps.Keys(strange)) {
 		if len(pods) > 0 && len(all)-len(found) < mostStrange {
-			all = append(all, &looked{cluster: cluster{prefix, pods}})
+			all = append(all, &looked{cluster: cluster{prefix: prefix, pods: pods}})
 		}
 	}
 	return all
@@ -153,7 +157,7 @@ func (c *Catalogue) listAll(ctx context.Context, namespace string, clusters []*l
 }
 
 // plan judges one cluster after another: what one takes of the room the next has not.
-func (c *Catalogue) plan(m *memory, namespace string, clusters []*looked, objects []*api.Backup, before map[where]bool) {
+func (c *Catalogue) plan(m *memory, namespace string, clusters []*looked, objects []*api.Backup, before map[where]bool, podNames []string) {
 	room, names := c.most, map[string]bool{}
 	for _, b := range objects {
 		if b.Namespace == namespace {
@@ -168,7 +172,11 @@ func (c *Catalogue) plan(m *memory, namespace string, clusters []*looked, object
 	}
 	absent := map[string]map[types.UID]time.Time{}
 	for _, l := range clusters {
-		l.plan = planOf(facts{namespace: namespace, prefix: l.prefix, listing: l.listing, objects: objects, before: before, names: names,
+		nodes := map[string]bool{}
+		for _, name := range slices.Concat(podNames, l.nodes) {
+			nodes[name] = true
+		}
+		l.plan = planOf(facts{namespace: namespace, prefix: l.prefix, nodes: nodes, listing: l.listing, objects: objects, before: before, names: names,
 			absent: m.absent[l.prefix], room: room, make: l.make, now: c.now()})
 		if l.plan.doc.Pod = l.pod; l.listing.Failed == "" {
 			m.listed[l.prefix] = l.listing.Listed
@@ -212,10 +220,12 @@ func (c *Catalogue) next(namespace string, m *memory, clusters []*looked, troubl
 			wait = min(wait, afterFail)
 		}
 	}
-	for _, d := range troubles {
-		if d.Failed != "" {
-			wait = min(wait, afterFail)
-		}
+	// A workload may be broken for long, and each round lists the storage of all.
+	if len(troubles) == 0 {
+		m.troubled = 0
+	} else {
+		wait = min(wait, afterFail<<m.troubled)
+		m.troubled = min(m.troubled+1, 4)
 	}
 	for _, absent := range m.absent {
 		if len(absent) > 0 {

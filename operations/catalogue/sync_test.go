@@ -261,3 +261,21 @@ func TestConfigMapDeletedByHand(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// Backups of other nodes below the same prefix may be those of the same database's other
+// datacenter, in another cluster of Kubernetes, where a schedule has the same name: the
+// schedule here is not to delete them.
+func TestSchedulesElsewhere(t *testing.T) {
+	r, s := newRig(t, "prod"), sidecartest.NewStorage("db-0", "east-0")
+	r.nodes("prod", s, "db-0")
+	ours, theirs, both := nightly, "20261130-030117-s2a2b3c4d-nightly-20261130-030100", "20261130-030217-s3a2b3c4d-nightly-20261130-030200"
+	put(s, ours, 9*time.Hour, "db-0")
+	put(s, theirs, 9*time.Hour, "east-0")
+	put(s, both, 9*time.Hour, "db-0", "east-0")
+	r.round("prod")
+	for name, want := range map[string]string{"nightly-20261130-030000": "nightly", "nightly-20261130-030100": "", "nightly-20261130-030200": "nightly"} {
+		if got := r.backup("prod", name).Labels[api.LabelSchedule]; got != want {
+			t.Errorf("%s is of schedule %q, want %q", name, got, want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/operations/sidecar/sidecartest"
 )
 
@@ -184,4 +185,64 @@ func TestListing(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("it does without knowing whom to ask")
 	}
+}
+
+// One backup that cannot be looked into keeps no other from being found.
+func TestOneThatIsBroken(t *testing.T) {
+	r, s := newRig(t, "prod"), sidecartest.NewStorage("db-0")
+	r.nodes("prod", s, "db-0")
+	for i := range 5 {
+		put(s, fmt.Sprintf("b%d", i), time.Duration(i)*time.Hour, "db-0")
+	}
+	r.asked.look = func(name string) error {
+		if name == "b0" || name == "b2" {
+			return &sidecar.AnswerError{Status: 503, Message: "its manifest takes too much memory"}
+		}
+		return nil
+	}
+	wait := r.round("prod")
+	r.want("prod", "b1 Complete", "b3 Complete", "b4 Complete")
+	if d := r.document("prod"); d.Failed != "" || d.Pending != 0 || d.Left != 2 || !strings.Contains(d.Message, "takes too much memory") || wait < r.every {
+		t.Errorf("the next is in %v: %+v", wait, d)
+	}
+	// However many of the newest are broken, the others are found.
+	for i := range 20 {
+		put(s, fmt.Sprintf("d%02d", i), time.Duration(i)*time.Minute, "db-0")
+	}
+	r.asked.look = func(name string) error {
+		if name[0] == 'd' && name != "d19" || name == "b0" || name == "b2" {
+			return &sidecar.AnswerError{Status: 503, Message: "its manifest takes too much memory"}
+		}
+		return nil
+	}
+	for range 30 {
+		r.round("prod")
+	}
+	r.want("prod", "b1 Complete", "b3 Complete", "b4 Complete", "d19 Complete")
+	// Where none can be looked into, it is the storage.
+	r.asked.look = func(string) error { return &sidecar.AnswerError{Status: 503, Message: "no such host"} }
+	for i := range 50 {
+		put(s, fmt.Sprintf("c%d", i), time.Duration(i)*time.Hour, "db-0")
+	}
+	r.asked.looks = nil
+	r.round("prod")
+	if d := r.document("prod"); d.Failed == "" || len(r.asked.looks) > 10 {
+		t.Errorf("%d looks: %+v", len(r.asked.looks), d)
+	}
+}
+
+// A workload that never answers does not have the storage of all others listed each
+// minute.
+func TestOneThatNeverAnswers(t *testing.T) {
+	r, s := newRig(t, "prod"), sidecartest.NewStorage("db-0")
+	r.nodes("prod", s, "db-0", "web-0")
+	r.both["prod/web-0"].Close()
+	put(s, "b1", time.Hour, "db-0")
+	for until := r.clock.Add(2 * time.Hour); r.clock.Before(until); {
+		r.clock = r.clock.Add(r.round("prod"))
+	}
+	if r.asked.lists > 20 {
+		t.Errorf("the storage was listed %d times in two hours", r.asked.lists)
+	}
+	r.want("prod", "b1 Complete")
 }

@@ -88,6 +88,7 @@ type counting struct {
 	looks    []string
 	prefixes map[string]string                             // of namespaces
 	list     func(prefix string, list *node.Backups) error // changes what the storage shows
+	look     func(name string) error                       // why one cannot be looked into
 	during   func()                                        // happens while the storage is listed
 	running  map[string]string                             // by pod, the backup that it makes
 }
@@ -121,7 +122,13 @@ func (n *counting) Backups(ctx context.Context, pod *corev1.Pod, prefix string) 
 func (n *counting) Backup(ctx context.Context, pod *corev1.Pod, prefix, name string) (node.Backup, error) {
 	n.mutex.Lock()
 	n.looks = append(n.looks, name)
+	look := n.look
 	n.mutex.Unlock()
+	if look != nil {
+		if err := look(name); err != nil {
+			return node.Backup{}, err
+		}
+	}
 	return n.Nodes.Backup(ctx, pod, prefix, name)
 }
 

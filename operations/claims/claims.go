@@ -6,6 +6,8 @@
 //	claims.go   Claims: take, release, who has the turn
 //	queue.go    who is next
 //	implied.go  what the objects say of turns that were taken before this process
+//	readers.go  whom restores keep away
+//	objects.go  what is read of the informers
 //
 // A turn is kept in memory, and follows from the objects as well, so that a controller
 // that starts anew knows of what goes on.
@@ -91,17 +93,18 @@ const AskAgain = time.Minute
 
 // Claims are the turns of all clusters. They may be used by several goroutines at once.
 type Claims struct {
-	cached client.Reader
-	now    func() time.Time
+	cached  client.Reader
+	indexed bool
+	now     func() time.Time
 
 	mutex sync.Mutex
 	turns map[Cluster]*turns
 }
 
 // New makes Claims that read Backups and Restores from an informer, and ask nothing
-// else.
+// else. The informer is given the indexes that they use, where it can have any.
 func New(cached client.Reader) *Claims {
-	return &Claims{cached: cached, now: time.Now, turns: map[Cluster]*turns{}}
+	return &Claims{cached: cached, indexed: index(cached), now: time.Now, turns: map[Cluster]*turns{}}
 }
 
 // Take gives the turn, or says in a *Busy who has it, or comes first. Another error
@@ -113,18 +116,22 @@ func New(cached client.Reader) *Claims {
 func (c *Claims) Take(ctx context.Context, of Cluster, kind Kind, who types.NamespacedName, uid types.UID) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	objects, err := c.read(ctx)
+	key, me := of.key(), claim{kind: kind, who: who, uid: uid}
+	t := c.turns[key]
+	objects, err := c.read(ctx, key, t, uid)
 	if err != nil {
 		return err
 	}
-	key, me := of.key(), claim{kind: kind, who: who, uid: uid}
-	t := c.turns[key]
 	if t == nil {
 		t = &turns{waiting: map[types.UID]waiter{}}
 		c.turns[key] = t
 	}
 	t.sweep(objects, c.now())
-	if busy := c.refuse(objects, t, key, me); busy != nil {
+	busy, err := c.refuse(objects, t, me)
+	if err != nil {
+		return err
+	}
+	if busy != nil {
 		if me.takesTurn() {
 			t.wait(me, objects.asked(me, c.now()), c.now())
 		}
@@ -136,31 +143,31 @@ func (c *Claims) Take(ctx context.Context, of Cluster, kind Kind, who types.Name
 	return nil
 }
 
-func (c *Claims) refuse(objects *objects, t *turns, key Cluster, me claim) *Busy {
+func (c *Claims) refuse(objects *objects, t *turns, me claim) (*Busy, error) {
 	if me.kind == Verify { // it reads what no other backup and no deletion of another changes
-		for _, other := range []*claim{t.held, objects.holder(key, "")} {
+		for _, other := range []*claim{t.held, objects.holder("")} {
 			if other != nil && other.kind == Deletion && other.who == me.who {
-				return other.busy()
+				return other.busy(), nil
 			}
 		}
-		return nil
+		return nil, nil
 	}
 	if held := t.held; held != nil && held.uid != me.uid {
-		return held.busy()
+		return held.busy(), nil
 	}
-	if other := objects.holder(key, me.uid); other != nil && !(objects.holds(key, me) && objects.before(me, *other)) {
-		return other.busy()
+	if other := objects.holder(me.uid); other != nil && !(objects.holds(me) && objects.before(me, *other)) {
+		return other.busy(), nil
 	}
-	if reader := objects.reader(key, me); reader != nil {
-		return reader.busy()
+	if reader, err := objects.reader(me); reader != nil || err != nil {
+		return reader.busy(), err
 	}
-	if !me.takesTurn() || t.held != nil || objects.holds(key, me) {
-		return nil
+	if !me.takesTurn() || t.held != nil || objects.holds(me) {
+		return nil, nil
 	}
 	if first := t.next(me, objects.asked(me, c.now())); first != nil {
-		return first.busy()
+		return first.busy(), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // Release gives the turn back, or leaves the line. Who has neither may call it too.
@@ -186,8 +193,8 @@ func (c *Claims) Holder(of Cluster) (Kind, types.NamespacedName, bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	key := of.key()
-	objects, err := c.read(context.Background()) // of memory: nothing to wait for
 	t := c.turns[key]
+	objects, err := c.read(context.Background(), key, t, "") // of memory: nothing to wait for
 	if t != nil && err == nil {
 		t.sweep(objects, c.now())
 	}
@@ -195,7 +202,7 @@ func (c *Claims) Holder(of Cluster) (Kind, types.NamespacedName, bool) {
 		return t.held.kind, t.held.who, true
 	}
 	if err == nil {
-		if other := objects.holder(key, ""); other != nil {
+		if other := objects.holder(""); other != nil {
 			return other.kind, other.who, true
 		}
 	}

@@ -3,6 +3,8 @@ package claims
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +74,7 @@ func found(prefix string) func(*api.Backup) {
 func deleted(prefix, reason string) func(*api.Backup) {
 	return func(b *api.Backup) {
 		over(prefix)(b)
+		b.Finalizers = []string{api.FinalizerBackup}
 		b.DeletionTimestamp, b.Status.Phase = new(metav1.NewTime(start.Add(time.Hour))), api.BackupDeleting
 		b.Status.Conditions = []metav1.Condition{{Type: api.ConditionDeleted, Status: metav1.ConditionFalse, Reason: reason}}
 	}
@@ -135,6 +138,7 @@ func TestObjectsImplyTurns(t *testing.T) {
 			b := w.backup("prod", "a", deleted("c", ReasonDeleting), found("c"))
 			b.Status.Name = ""
 		}, Backup, of1("c"), "Deletion prod/a"},
+		"a deletion that is done, and another's finalizer holds the object": {func(w *world) { w.backup("prod", "a", deleted("c", ReasonDeleting)).Finalizers = []string{"a.test/x"} }, Backup, of1("c"), ""},
 		"a deletion that waits": {func(w *world) { w.backup("prod", "a", deleted("c", "NoSidecar")) }, Backup, of1("c"), ""},
 		"a run that is deleted in its midst": {func(w *world) {
 			w.backup("prod", "a", running("c"), func(b *api.Backup) { b.DeletionTimestamp = new(metav1.NewTime(start)) })
@@ -145,7 +149,7 @@ func TestObjectsImplyTurns(t *testing.T) {
 			c.others(w)
 			me := w.backup("prod", "me", after(time.Hour))
 			if c.kind == Deletion {
-				me.DeletionTimestamp = new(metav1.NewTime(start.Add(2 * time.Hour)))
+				me.DeletionTimestamp, me.Finalizers = new(metav1.NewTime(start.Add(2*time.Hour))), []string{api.FinalizerBackup}
 			}
 			claims := New(w)
 			want(t, take(claims, c.of, c.kind, me), c.want)
@@ -167,14 +171,30 @@ func TestRestoresKeepOthersAway(t *testing.T) {
 		kind    Kind
 		want    string
 	}{
-		"of the Backup's pods":                 {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "db-1") }, nil, Backup, "Restore prod/r"},
-		"it is over":                           {func(w *world) { w.restore("prod", "r", api.RestoreCompleted, "db-1") }, nil, Backup, ""},
-		"it is not accepted":                   {func(w *world) { w.restore("prod", "r", api.RestoreWaiting, "db-1").Status.Conditions = nil }, nil, Backup, ""},
-		"of other pods":                        {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "web-1") }, nil, Backup, ""},
-		"of another namespace's":               {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "db-1") }, nil, Backup, ""},
-		"that reads from the prefix elsewhere": {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "x-1").Status.Prefix = "c" }, nil, Deletion, "Restore test/r"},
-		"that reads from another prefix":       {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "db-1").Status.Prefix = "d" }, nil, Deletion, ""},
-		"of the pods, from another prefix":     {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "db-1").Status.Prefix = "d" }, nil, Backup, "Restore prod/r"},
+		"of the Backup's pods":                           {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "db-1") }, nil, Backup, "Restore prod/r"},
+		"it is over":                                     {func(w *world) { w.restore("prod", "r", api.RestoreCompleted, "db-1") }, nil, Backup, ""},
+		"it is not accepted":                             {func(w *world) { w.restore("prod", "r", api.RestoreWaiting, "db-1").Status.Conditions = nil }, nil, Backup, ""},
+		"of other pods":                                  {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "web-1") }, nil, Backup, ""},
+		"of another namespace's":                         {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "db-1") }, nil, Backup, ""},
+		"that reads from the prefix elsewhere":           {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "x-1").Status.Prefix = "c" }, nil, Deletion, "Restore test/r"},
+		"that reads from another prefix":                 {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "db-1").Status.Prefix = "d" }, nil, Deletion, ""},
+		"that reads from the prefix elsewhere, a backup": {func(w *world) { w.restore("test", "r", api.RestoreRestoring, "x-1").Status.Prefix = "c" }, nil, Backup, ""},
+		"that reads from the prefix here, into others":   {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "x-1").Status.Prefix = "c" }, nil, Backup, ""},
+		"that reads from the prefix into pods of the same cluster": {func(w *world) {
+			w.backup("test", "old", over("c"))
+			w.restore("test", "r", api.RestoreRestoring, "db-0").Status.Prefix = "d"
+		}, nil, Backup, "Restore test/r"},
+		"that is to read from the prefix elsewhere, and has not looked yet": {func(w *world) {
+			w.restore("test", "r", api.RestoreChecking, "x-1").Spec.Source = &api.RestoreSource{Prefix: new("c")}
+		}, nil, Deletion, "Restore test/r"},
+		"that is to read another cluster's, and has not looked yet": {func(w *world) {
+			w.restore("test", "r", api.RestoreChecking, "x-1").Spec.Source = &api.RestoreSource{Cluster: "c"}
+		}, nil, Deletion, "Restore test/r"},
+		"that failed, and reads from the prefix elsewhere": {func(w *world) {
+			r := w.restore("test", "r", api.RestoreFailed, "x-1")
+			r.Status.Prefix, r.Status.Pending, r.Status.Backup = "c", []string{"x-1"}, "me"
+		}, found("c"), Deletion, "Restore test/r"},
+		"of the pods, from another prefix": {func(w *world) { w.restore("prod", "r", api.RestoreRestoring, "db-1").Status.Prefix = "d" }, nil, Backup, "Restore prod/r"},
 		"of the same cluster in another namespace, as its Backups tell": {func(w *world) {
 			w.backup("test", "old", over("c"))
 			w.restore("test", "r", api.RestoreRestoring, "db-0")
@@ -204,7 +224,7 @@ func TestRestoresKeepOthersAway(t *testing.T) {
 			c.restore(w)
 			me := w.backup("prod", "me", after(time.Hour))
 			if c.kind == Deletion {
-				me.DeletionTimestamp = new(metav1.NewTime(start.Add(2 * time.Hour)))
+				me.DeletionTimestamp, me.Finalizers = new(metav1.NewTime(start.Add(2*time.Hour))), []string{api.FinalizerBackup}
 			}
 			if c.me != nil {
 				c.me(me)
@@ -252,5 +272,74 @@ func TestUnreadableObjectsGiveNoTurn(t *testing.T) {
 	err := take(New(w), of1("c"), Backup, me)
 	if _, busy := IsBusy(err); err == nil || busy || !errors.Is(err, w.err) {
 		t.Errorf("%v", err)
+	}
+}
+
+// One that reads below the root of the bucket says so with a dot.
+func TestRestoreFromTheRoot(t *testing.T) {
+	w := &world{}
+	w.restore("test", "r", api.RestoreRestoring, "x-1").Status.Prefix = "."
+	me := w.backup("prod", "me", deleted("", "Waiting"))
+	want(t, take(New(w), of1(""), Deletion, me), "Restore test/r")
+	other := w.backup("prod", "other")
+	want(t, take(New(w), of1(""), Backup, other), "")
+}
+
+// indexed is an informer with indexes, of which it tells how many objects it gave.
+type indexed struct {
+	world
+	by    map[string]client.IndexerFunc
+	given int
+}
+
+func (x *indexed) IndexField(_ context.Context, _ client.Object, name string, of client.IndexerFunc) error {
+	x.by[name] = of
+	return nil
+}
+
+func (x *indexed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	backups, ok := list.(*api.BackupList)
+	if !ok {
+		return x.world.List(ctx, list)
+	}
+	o := (&client.ListOptions{}).ApplyOptions(options)
+	for _, b := range x.backups {
+		if o.Namespace != "" && b.Namespace != o.Namespace {
+			continue
+		}
+		if o.FieldSelector != nil {
+			asked := o.FieldSelector.Requirements()[0]
+			if !slices.Contains(x.by[asked.Field](b), asked.Value) {
+				continue
+			}
+		}
+		backups.Items = append(backups.Items, *b)
+	}
+	x.given += len(backups.Items)
+	return x.err
+}
+
+// However many Backups there are, only those are read that have to do with the turn.
+func TestFewAreRead(t *testing.T) {
+	x := &indexed{by: map[string]client.IndexerFunc{}}
+	for i := range 1000 {
+		x.backup("prod", fmt.Sprintf("old-%d", i), over("c"))
+	}
+	a := x.backup("prod", "a", running("c"))
+	d := x.backup("prod", "d", deleted("c", ReasonDeleting))
+	me := x.backup("prod", "me", after(time.Hour))
+	claims := New(x)
+	for range 10 {
+		want(t, take(claims, of1("c"), Backup, me), "Backup prod/a")
+		if kind, who, ok := claims.Holder(of1("c")); !ok || kind != Backup || who.Name != "a" {
+			t.Errorf("the holder is %s %s", kind, who)
+		}
+	}
+	want(t, take(claims, of1("d"), Backup, me), "")
+	a.Status.Phase = api.BackupComplete
+	want(t, take(claims, of1("c"), Backup, me), "Deletion prod/d")
+	want(t, take(claims, of1("c"), Deletion, d), "")
+	if x.given > 200 {
+		t.Errorf("%d Backups were read", x.given)
 	}
 }

@@ -16,7 +16,12 @@ type claim struct {
 
 func (c claim) takesTurn() bool { return c.kind == Backup || c.kind == Deletion || c.kind == Purge }
 
-func (c claim) busy() *Busy { return &Busy{c.kind, c.who} }
+func (c *claim) busy() *Busy {
+	if c == nil {
+		return nil
+	}
+	return &Busy{c.kind, c.who}
+}
 
 // waiter is one in the line: since when what it is for was asked for, and when it last
 // came.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -125,37 +124,4 @@ func (r *Remover) survey(ctx context.Context, pods []corev1.Pod, prefix string) 
 		}
 	}
 	return said
-}
-
-// absent judges a listing without the backup: it is gone, unless nothing of what other
-// Backups of the cluster say is there either. Then the storage may be another one.
-func (r *Remover) absent(ctx context.Context, b *api.Backup, list []node.Summary) error {
-	if r.Cached == nil {
-		return nil
-	}
-	prefix, name := Stored(b)
-	var all api.BackupList
-	if err := r.Cached.List(ctx, &all, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("reading which backups have to be there: %w", err)
-	}
-	there := map[string]bool{}
-	for _, s := range list {
-		there[s.Name] = true
-	}
-	var lacking []string
-	for i := range all.Items {
-		other := &all.Items[i]
-		at, called := Stored(other)
-		if called == "" || called == name || at != prefix || other.Status.Phase != api.BackupComplete && other.Status.Phase != api.BackupPartial {
-			continue
-		}
-		if there[called] {
-			return nil
-		}
-		lacking = append(lacking, called)
-	}
-	if len(lacking) == 0 {
-		return nil
-	}
-	return waitFor(ListEmpty, nil, "the storage shows nothing of this backup, but nothing of %d others either that have to be there (%s): is it another bucket? Set deletionPolicy: Keep to let the object go", len(lacking), someOf(lacking))
 }

@@ -4,6 +4,7 @@
 //	removal.go  Remover: what it asks and does, in order
 //	ask.go      its questions
 //	judge.go    whether a listing allows it; pure
+//	keep.go     whether other Backups do not want it
 //	wait.go     why it has to wait
 //
 // One deletion removes the parts of all nodes, and then, for each of these nodes, the
@@ -59,7 +60,8 @@ type Remover struct {
 
 // Remove deletes the data of a backup through a running pod of its cluster that has a
 // part in it, and returns nil when the storage has nothing of it: also when there was
-// nothing. What is waited for is a *Wait; any other error is the context's. The pods
+// nothing. What is waited for is a *Wait; data that others want kept are a *Kept; any
+// other error is the context's. The pods
 // are those of the namespace that may be of the cluster, as the API server has them.
 //
 // The caller has the turn of the cluster (operations/claims): no backup of ours runs.
@@ -70,6 +72,13 @@ func (r *Remover) Remove(ctx context.Context, b *api.Backup, pods []corev1.Pod) 
 	prefix, name := Stored(b)
 	if name == "" {
 		return nil // it never had any
+	}
+	others, err := r.others(ctx, b)
+	if err != nil {
+		return err
+	}
+	if err := pinned(name, others); err != nil {
+		return err
 	}
 	pods = r.order(b, pods)
 	speaker, err := r.speaker(ctx, pods, prefix)
@@ -82,7 +91,10 @@ func (r *Remover) Remove(ctx context.Context, b *api.Backup, pods []corev1.Pod) 
 	}
 	at := slices.IndexFunc(list, func(s node.Summary) bool { return s.Name == name })
 	if at < 0 {
-		return r.absent(ctx, b, list)
+		return absent(b, others, list)
+	}
+	if err := expires(b, others, list); err != nil {
+		return err
 	}
 	if err := unsafe(name, list); err != nil {
 		return err
@@ -91,10 +103,23 @@ func (r *Remover) Remove(ctx context.Context, b *api.Backup, pods []corev1.Pod) 
 	if err := runs(name, list, said, r.now()); err != nil {
 		return err
 	}
-	if err := r.remove(ctx, prefix, list[at], said); err != nil {
+	unanswered, err := r.remove(ctx, list[at], said)
+	if err == nil {
+		err = r.gone(ctx, speaker, prefix, name, said)
+	}
+	return going(name, unanswered, err)
+}
+
+// going is the error of a deletion in which a sidecar has not answered, whatever came of
+// it otherwise.
+func going(name string, unanswered, err error) error {
+	if unanswered == nil {
 		return err
 	}
-	return r.gone(ctx, speaker, prefix, name, said)
+	wait := &Wait{Reason: SidecarUnreachable, Message: fmt.Sprintf("a sidecar that was asked to delete backup %s has not answered, and may be at it still: %v", name, unanswered), Err: unanswered}
+	errors.As(err, &wait)
+	wait.Going = true
+	return wait
 }
 
 // Stored is where the data of a Backup are: the prefix, and the name below it. It has
@@ -106,8 +131,9 @@ func Stored(b *api.Backup) (prefix, name string) {
 	return b.Status.Prefix, b.Status.Name
 }
 
-// remove has one Medusa delete the backup of all nodes.
-func (r *Remover) remove(ctx context.Context, prefix string, what node.Summary, said []answer) error {
+// remove has one Medusa delete the backup of all nodes. It tells of one that was asked
+// and has not answered.
+func (r *Remover) remove(ctx context.Context, what node.Summary, said []answer) (unanswered, err error) {
 	var failed error
 	asked := false
 	for _, a := range said {
@@ -116,25 +142,30 @@ func (r *Remover) remove(ctx context.Context, prefix string, what node.Summary, 
 		}
 		asked = true
 		err := r.through(ctx, a.pod, what.Name)
+		if errors.Is(err, sidecar.ErrUnanswered) {
+			unanswered = err
+		}
 		switch {
 		case err == nil:
-			return nil
+			return unanswered, nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("deleting backup %s: %w", what.Name, context.Cause(ctx))
+			return unanswered, fmt.Errorf("deleting backup %s: %w", what.Name, context.Cause(ctx))
 		case errors.Is(err, sidecar.ErrForgotten): // of its part only the entry of the index is left
 		case errors.Is(err, sidecar.ErrUnreachable):
 			failed = err // it may be at it, and another does no harm
+		case errors.Is(err, sidecar.ErrBusy): // no backup runs: it is at a deletion that nobody waits for any more
+			return err, waitFor(NotDeleted, err, "backup %s is not deleted, and that is tried again: %v", what.Name, err)
 		default:
-			return waitFor(NotDeleted, err, "backup %s is not deleted, and that is tried again: %v", what.Name, err)
+			return unanswered, waitFor(NotDeleted, err, "backup %s is not deleted, and that is tried again: %v", what.Name, err)
 		}
 	}
 	switch {
 	case failed != nil:
-		return waitFor(SidecarUnreachable, failed, "backup %s cannot be deleted while Medusa does not answer: %v", what.Name, failed)
+		return unanswered, waitFor(SidecarUnreachable, failed, "backup %s cannot be deleted while Medusa does not answer: %v", what.Name, failed)
 	case !asked:
-		return waitFor(NodesGone, nil, "backup %s can be deleted only by a node that has part in it, and none of them runs (%s): start one, or set deletionPolicy: Keep to let the object go and keep the data", what.Name, someOf(what.Nodes))
+		return unanswered, waitFor(NodesGone, nil, "backup %s can be deleted only by a node that has part in it, and none of them runs (%s): start one, or set deletionPolicy: Keep to let the object go and keep the data", what.Name, someOf(what.Nodes))
 	}
-	return nil // see gone
+	return unanswered, nil // see gone
 }
 
 func (r *Remover) through(ctx context.Context, pod *corev1.Pod, name string) error {

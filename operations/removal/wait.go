@@ -29,15 +29,24 @@ type Wait struct {
 	Reason  Reason
 	Message string
 	Err     error // what it came of, if anything
+	// Going says that a sidecar may be deleting still, though nobody waits for its answer
+	// any more: no backup of the cluster may begin meanwhile.
+	Going bool
 }
 
 func (w *Wait) Error() string { return w.Message }
 
 func (w *Wait) Unwrap() error { return w.Err }
 
+// Kept says that the data are not to be deleted, whatever the Backup's deletionPolicy is.
+// Nothing was.
+type Kept struct{ Message string }
+
+func (k *Kept) Error() string { return k.Message }
+
 // ErrUnsafe says that Medusa would delete other backups, too.
 var ErrUnsafe = fmt.Errorf("the deletion would take other backups along")
 
 func waitFor(reason Reason, err error, format string, args ...any) error {
-	return &Wait{reason, fmt.Sprintf(format, args...), err}
+	return &Wait{Reason: reason, Message: fmt.Sprintf(format, args...), Err: err}
 }

@@ -39,8 +39,13 @@ type trial struct {
 	result *api.Verification
 }
 
+// clockSlack is how far clocks may be apart. A part that was begun later than that was
+// made by a clock that was wrong: how old it is nobody knows, and it is not to hide for
+// as long that none is made.
+const clockSlack = time.Hour
+
 // partsOf sorts Backups by the pods that they are of.
-func partsOf(backups []api.Backup) map[types.NamespacedName]*history {
+func partsOf(backups []api.Backup, now time.Time) map[types.NamespacedName]*history {
 	all := map[types.NamespacedName]*history{}
 	for i := range backups {
 		b := &backups[i]
@@ -51,14 +56,14 @@ func partsOf(backups []api.Backup) map[types.NamespacedName]*history {
 				h = &history{}
 				all[key] = h
 			}
-			h.add(b, &b.Status.Pods[j])
+			h.add(b, &b.Status.Pods[j], now)
 		}
 	}
 	return all
 }
 
 // add takes a Backup in.
-func (h *history) add(b *api.Backup, pod *api.PodBackup) {
+func (h *history) add(b *api.Backup, pod *api.PodBackup, now time.Time) {
 	if b.Status.Name == "" || b.Status.Phase == api.BackupPlanned {
 		return // of a dry run
 	}
@@ -70,7 +75,7 @@ func (h *history) add(b *api.Backup, pod *api.PodBackup) {
 		h.made = p
 	}
 	switch going := b.DeletionTimestamp != nil && !b.Keeps(); {
-	case going || pod.Phase != api.PodBackupComplete || p.started.IsZero():
+	case going || pod.Phase != api.PodBackupComplete || p.started.IsZero() || p.started.After(now.Add(clockSlack)):
 	case b.Status.Phase == api.BackupComplete:
 		h.whole = append(h.whole, p)
 	case b.Status.Phase.Final() && b.Status.Phase != api.BackupMissing && p.newer(h.partial):

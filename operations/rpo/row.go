@@ -93,7 +93,7 @@ type BadRPO struct {
 // A backup counts where its phase is Complete, as with a part that is missing a cluster
 // cannot be restored from it. The age is reckoned from the beginning of the pod's part.
 func Rows(in Input) []Row {
-	parts := partsOf(in.Backups)
+	parts := partsOf(in.Backups, in.Now)
 	covers := newCovers(in)
 	rows := make([]Row, 0, len(in.Pods))
 	for i := range in.Pods {

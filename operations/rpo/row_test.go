@@ -246,3 +246,12 @@ func TestLongest(t *testing.T) {
 		t.Errorf("%v as clocks go back", got)
 	}
 }
+
+// TestClockWasAhead: a backup of next year hides neither the last one that is dated, nor
+// that it is too old.
+func TestClockWasAhead(t *testing.T) {
+	rows := Rows(Input{Now: now, Pods: []Pod{one(rpoOf("1d"))}, Backups: []api.Backup{backup("next", -365*24*time.Hour), backup("old", 50*time.Hour)}})
+	if r := rows[0]; r.Last == nil || r.Last.Name != "old" || !r.Behind || r.Reason != ReasonTooOld {
+		t.Errorf("%+v", r)
+	}
+}

@@ -76,7 +76,7 @@ func next(s *api.BackupSchedule, w *world, now time.Time) (*step, asked) {
 	st := &step{status: *s.Status.DeepCopy()}
 	st.status.ObservedGeneration = s.Generation
 	st.begin(s, now)
-	st.recount(s, w)
+	st.recount(s, w, now)
 
 	a, wrong := read(s, st.status.Since.Time)
 	if wrong != nil {
@@ -86,7 +86,7 @@ func next(s *api.BackupSchedule, w *world, now time.Time) (*step, asked) {
 	st.set(s, api.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "it is followed", now)
 	st.look(now.Add(lookEvery))
 
-	d := schedule.Decide(now, a.spec, schedule.State{Last: st.last(s, w), Active: w.active(now), Deleting: w.deleting()})
+	d := schedule.Decide(now, a.spec, schedule.State{Last: st.last(s, w, now), Active: w.active(now), Deleting: w.deleting()})
 	switch d.Action {
 	case schedule.Run:
 		st.run(s, w, d, now)
@@ -126,18 +126,30 @@ func (st *step) refuse(s *api.BackupSchedule, wrong *problem, now time.Time) {
 }
 
 // last is the time of the latest run. That of a Backup which is there counts though the
-// status were lost, or be read from before it was written.
-func (st *step) last(s *api.BackupSchedule, w *world) (last time.Time) {
+// status were lost, or be read from before it was written. What a clock that was ahead
+// has made does not count: it would hide those that do.
+func (st *step) last(s *api.BackupSchedule, w *world, now time.Time) (last time.Time) {
+	later := func(t time.Time) {
+		if t.After(last) && !future(t, now) {
+			last = t
+		}
+	}
 	if st.status.LastScheduled != nil {
-		last = st.status.LastScheduled.Time
+		later(st.status.LastScheduled.Time)
 	}
 	for _, b := range w.own {
-		if at, ok := schedule.Scheduled(s.Name, b.Name); ok && at.After(last) {
-			last = at
+		if at, ok := schedule.Scheduled(s.Name, b.Name); ok {
+			later(at)
 		}
 	}
 	return last
 }
+
+// clockSlack is how far clocks may be apart: what is of later than that is of one that
+// was wrong.
+const clockSlack = time.Hour
+
+func future(t, now time.Time) bool { return t.After(now.Add(clockSlack)) }
 
 // run begins a run: what is written has its Backup's name.
 func (st *step) run(s *api.BackupSchedule, w *world, d schedule.Decision, now time.Time) {
@@ -197,7 +209,7 @@ func (st *step) wait(s *api.BackupSchedule, w *world, a asked, d schedule.Decisi
 	switch limit := a.spec.StartingDeadline; {
 	case s.Spec.Suspend:
 		st.giveUp(w, "the schedule was suspended before it was made", now)
-	case !ok, at.After(now.Add(time.Hour)):
+	case !ok, future(at, now):
 		st.giveUp(w, "status.pending is no name of a run", now)
 	case limit != nil && late > *limit:
 		st.giveUp(w, "it could not be made within startingDeadline", now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,12 +49,17 @@ func (r *reconciler) cancel(ctx context.Context, b *api.Backup) error {
 	return r.patch(ctx, b.DeepCopy(), "cancelling", func(b *api.Backup) { b.Spec.Cancel = true })
 }
 
+// wasDelete ends AnnotationExpiring where retention has not changed the policy.
+const wasDelete = " " + string(api.DeletionDelete)
+
 // giveBack gives a Backup back the policy that it had before retention meant to delete
 // it.
 func (r *reconciler) giveBack(ctx context.Context, b *api.Backup) error {
 	return r.patch(ctx, b.DeepCopy(), "keeping", func(b *api.Backup) {
-		b.Spec.DeletionPolicy = api.DeletionKeep
-		delete(b.Annotations, AnnotationExpiring)
+		if !strings.HasSuffix(b.Annotations[api.AnnotationExpiring], wasDelete) {
+			b.Spec.DeletionPolicy = api.DeletionKeep
+		}
+		delete(b.Annotations, api.AnnotationExpiring)
 	})
 }
 
@@ -77,15 +83,20 @@ func (r *reconciler) remove(ctx context.Context, s *api.BackupSchedule, m *remov
 	if b.Spec.Pinned {
 		return conflict("backups", b.Name)
 	}
-	if b.Spec.DeletionPolicy != api.DeletionDelete || !slices.Contains(b.Finalizers, api.FinalizerBackup) {
+	_, marked := b.Annotations[api.AnnotationExpiring]
+	if !marked || b.Spec.DeletionPolicy != api.DeletionDelete || !slices.Contains(b.Finalizers, api.FinalizerBackup) {
 		err := r.patch(ctx, b, "deleting the data of", func(b *api.Backup) {
-			if b.Spec.DeletionPolicy != api.DeletionDelete {
-				b.Spec.DeletionPolicy = api.DeletionDelete
+			if !marked {
+				why := string(m.decision.Reasons[0])
+				if b.Spec.DeletionPolicy == api.DeletionDelete {
+					why += wasDelete
+				}
 				if b.Annotations == nil {
 					b.Annotations = map[string]string{}
 				}
-				b.Annotations[AnnotationExpiring] = string(m.decision.Reasons[0])
+				b.Annotations[api.AnnotationExpiring] = why
 			}
+			b.Spec.DeletionPolicy = api.DeletionDelete
 			if !slices.Contains(b.Finalizers, api.FinalizerBackup) {
 				b.Finalizers = append(b.Finalizers, api.FinalizerBackup)
 			}

@@ -52,7 +52,7 @@ func (r *reconciler) gather(ctx context.Context, s *api.BackupSchedule) (*world,
 		w.own, mine[own.Items[i].UID] = append(w.own, &own.Items[i]), true
 	}
 	newestFirst(w.own)
-	if prefix, known := w.cluster(); known {
+	if prefix, known := w.cluster(s); known {
 		var all api.BackupList
 		if err := r.cached.List(ctx, &all, client.MatchingFields{indexCluster: key(s.Namespace, prefix)}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the Backups of the cluster: %w", err)

@@ -76,7 +76,7 @@ func (st *step) retained(s *api.BackupSchedule, w *world, p *pass) {
 	case p.result == nil && s.Spec.Retention == nil:
 		reason, message = ReasonKeepsAll, "all are kept, as spec.retention says nothing"
 	case p.result == nil:
-		reason, message = ReasonNothing, "no backup of this schedule is in the storage yet"
+		reason, message = ReasonNothing, "it has made no backup yet, and deletes none before"
 	case stuck != nil:
 		value, reason, message = metav1.ConditionFalse, ReasonDeletionWaits, "the data of Backup "+stuck.Name+" cannot be deleted yet: "+why
 	case p.held != "":
@@ -89,7 +89,7 @@ func (st *step) retained(s *api.BackupSchedule, w *world, p *pass) {
 	if p.elsewhere > 0 {
 		message += fmt.Sprintf("; %d below another prefix are left alone", p.elsewhere)
 	}
-	if st.set(s, api.ConditionRetained, value, reason, message, p.now) && value == metav1.ConditionFalse && !passing[p.held] {
+	if st.set(s, api.ConditionRetained, value, reason, message, p.now) && value == metav1.ConditionFalse && (reason == ReasonDeletionWaits || !passing[p.held]) {
 		st.tell(corev1.EventTypeWarning, eventHeld, message, nil)
 	}
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,8 +11,11 @@ import (
 	"github.com/stategraft/stategraft/workload"
 )
 
+// historyRoom is how many runs the CustomResourceDefinition has room for.
+const historyRoom = 100
+
 // recount brings what the status says of runs up to what their Backups say.
-func (st *step) recount(s *api.BackupSchedule, w *world) {
+func (st *step) recount(s *api.BackupSchedule, w *world, now time.Time) {
 	if st.status.Pending != "" && w.find(st.status.Pending) != nil {
 		st.status.Pending = ""
 	}
@@ -27,7 +31,7 @@ func (st *step) recount(s *api.BackupSchedule, w *world) {
 			break
 		}
 	}
-	st.complete(w)
+	st.complete(w, now)
 }
 
 // ended notes what came of a run that went on; nil is a Backup that has gone.
@@ -56,10 +60,10 @@ func (st *step) ended(run *api.ScheduleRun, b *api.Backup) {
 
 // complete notes the newest complete Backup. A newer one than before makes good for
 // what was missed until then.
-func (st *step) complete(w *world) {
+func (st *step) complete(w *world, now time.Time) {
 	var newest *api.Backup
 	for _, b := range w.own {
-		if b.Status.Phase == api.BackupComplete && b.Status.Finished != nil && !w.going(b) &&
+		if b.Status.Phase == api.BackupComplete && b.Status.Finished != nil && !future(b.Status.Finished.Time, now) && !w.going(b) &&
 			(newest == nil || b.Status.Finished.After(newest.Status.Finished.Time)) {
 			newest = b
 		}
@@ -70,7 +74,7 @@ func (st *step) complete(w *world) {
 		return
 	}
 	st.status.LastComplete = &api.ScheduledBackup{Backup: newest.Name, Finished: newest.Status.Finished}
-	if before != nil && before.Finished != nil && !newest.Status.Finished.After(before.Finished.Time) {
+	if before != nil && before.Finished != nil && !future(before.Finished.Time, now) && !newest.Status.Finished.After(before.Finished.Time) {
 		return
 	}
 	st.status.Missed = 0
@@ -85,12 +89,13 @@ func (st *step) complete(w *world) {
 }
 
 // trimHistory keeps as many runs as are asked for, and those that go on, of which the
-// outcome is still to be told.
+// outcome is still to be told; but never more than the CustomResourceDefinition has room
+// for.
 func (st *step) trimHistory(s *api.BackupSchedule) {
 	n := 0
 	st.status.History = slices.DeleteFunc(st.status.History, func(run api.ScheduleRun) bool {
 		n++
-		return n > s.Spec.HistoryOrDefault() && run.Outcome != api.RunActive
+		return n > historyRoom || n > s.Spec.HistoryOrDefault() && run.Outcome != api.RunActive
 	})
 	if len(st.status.History) == 0 {
 		st.status.History = nil

@@ -82,7 +82,7 @@ func names(l *Listing) map[string]bool {
 
 // item is what a Backup is to retention.
 func (w *world) item(b *api.Backup, now time.Time) retention.Item {
-	it := retention.Item{Name: storageName(b), When: began(b), Objects: b.Status.Objects, Own: true, Pinned: b.Spec.Pinned,
+	it := retention.Item{Name: storageName(b), When: dated(b), Objects: b.Status.Objects, Own: true, Pinned: b.Spec.Pinned,
 		Verified: meta.IsStatusConditionTrue(b.Status.Conditions, api.ConditionVerified), UsedBy: w.usedBy(b)}
 	switch phase := b.Status.Phase; {
 	case w.going(b):
@@ -97,6 +97,17 @@ func (w *world) item(b *api.Backup, now time.Time) retention.Item {
 		it.State = retention.Incomplete
 	}
 	return it
+}
+
+// dated is when a backup was begun, or zero where that cannot be right: one that was made
+// begins before its timeout has passed since the API server, which has a clock of its
+// own, took the object.
+func dated(b *api.Backup) time.Time {
+	at := began(b)
+	if created := b.CreationTimestamp.Time; !b.Found() && !created.IsZero() && future(at, created.Add(b.Spec.TimeoutOrDefault())) {
+		return time.Time{}
+	}
+	return at
 }
 
 // merge makes one item of two objects that say they are the same backup. It is nobody's
@@ -163,7 +174,7 @@ func (w *world) restoring(namespace, prefix string) *api.Restore {
 		if !using(r) || r.Status.Started == nil {
 			continue
 		}
-		if r.Status.Prefix != "" && r.Status.Prefix == prefix {
+		if at := r.Status.Prefix; at != "" && (at == prefix || at == "." && prefix == "") { // "." is none
 			return r
 		}
 		if r.Namespace != namespace {

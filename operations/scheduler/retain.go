@@ -19,11 +19,6 @@ const (
 	retryListing = 5 * time.Minute
 )
 
-// AnnotationExpiring stands on a Backup from when retention has set its deletionPolicy to
-// Delete until it is deleted: should that not come to pass, and it is to be kept after
-// all, it is given its policy back.
-const AnnotationExpiring = api.Group + "/expiring"
-
 // removal is a Backup that is deleted with its data.
 type removal struct {
 	backup   *api.Backup
@@ -50,9 +45,9 @@ type pass struct {
 // looked at, as something may be to go.
 func survey(s *api.BackupSchedule, w *world, a asked, now time.Time) (p *pass, ask bool) {
 	p = &pass{now: now}
-	prefix, known := w.cluster()
-	if !known || s.Spec.Suspend {
-		return p, false
+	prefix, known := w.cluster(s)
+	if !known || s.Spec.Suspend || w.latest(s) == nil {
+		return p, false // what others of its name have made is not for its rules before it is known to be of its cluster
 	}
 	p.prefix = prefix
 	for _, b := range w.own {
@@ -113,7 +108,7 @@ func (p *pass) removal(d retention.Decision) *removal {
 // retain writes into the step what retention does.
 func (st *step) retain(s *api.BackupSchedule, w *world, p *pass) {
 	for _, b := range w.own { // marked to be deleted, and then not deleted
-		if _, ok := b.Annotations[AnnotationExpiring]; ok && b.DeletionTimestamp == nil && !w.marked[b.UID] && (p.removing == nil || p.removing.backup.UID != b.UID) {
+		if _, ok := b.Annotations[api.AnnotationExpiring]; ok && b.DeletionTimestamp == nil && !w.marked[b.UID] && (p.removing == nil || p.removing.backup.UID != b.UID) {
 			st.keep = append(st.keep, b)
 		}
 	}
@@ -175,8 +170,11 @@ func (st *step) rehearsed(p *pass, was *api.RetentionStatus) (list []api.Retenti
 		if b == nil {
 			continue
 		}
+		if len(list) == deletedLimit { // the status has room for those that would go first
+			break
+		}
 		known := was.DryRun && slices.ContainsFunc(was.Deleted, func(o api.RetentionDecision) bool { return o.Name == d.Name })
-		if !known && len(list) < deletedLimit {
+		if !known {
 			st.tell(corev1.EventTypeNormal, eventWould, "dryRun: Backup "+b.Name+" would be "+d.Message, b)
 		}
 		list = append(list, told(b, d))

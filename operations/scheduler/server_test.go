@@ -36,7 +36,7 @@ func TestByClient(t *testing.T) {
 			Template: api.BackupTemplate{Metadata: api.BackupTemplateMetadata{Labels: map[string]string{"team": "a"}}, Spec: api.BackupSpec{Pods: &api.BackupPods{Names: []string{"c-0"}}}}}}
 	complete := func(day int) *api.Backup {
 		start := at("2026-12-01 03:00").AddDate(0, 0, day-1)
-		b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly-" + start.Format("20060102-150405"), UID: types.UID(start.String()), Labels: map[string]string{api.LabelSchedule: "nightly"}}}
+		b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly-" + start.Format("20060102-150405"), UID: types.UID(start.String()), CreationTimestamp: metav1.NewTime(start), Labels: map[string]string{api.LabelSchedule: "nightly"}}}
 		b.Status = api.BackupStatus{Name: "in-storage-" + b.Name, Prefix: "p", Phase: api.BackupComplete, Objects: 3, Started: new(metav1.NewTime(start)), Finished: new(metav1.NewTime(start.Add(time.Minute)))}
 		return b
 	}
@@ -62,7 +62,7 @@ func TestByClient(t *testing.T) {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(complete(1)), &old); err != nil {
 		t.Fatal(err)
 	}
-	if old.DeletionTimestamp == nil || old.Spec.DeletionPolicy != api.DeletionDelete || len(old.Finalizers) != 1 || old.Annotations[AnnotationExpiring] != "Expired" {
+	if old.DeletionTimestamp == nil || old.Spec.DeletionPolicy != api.DeletionDelete || len(old.Finalizers) != 1 || old.Annotations[api.AnnotationExpiring] != "Expired" {
 		t.Errorf("%+v %+v", old.ObjectMeta, old.Spec)
 	}
 	stale := old.DeepCopy()

@@ -39,8 +39,15 @@ func TestKilledAtEachWrite(t *testing.T) {
 }
 
 // A process ends between saying that the data go and deleting the object, and by then
-// they are to be kept: the policy is given back.
+// they are to be kept: it has the policy again that it had.
 func TestPolicyIsGivenBack(t *testing.T) {
+	for _, policy := range []api.DeletionPolicy{api.DeletionKeep, api.DeletionDelete} {
+		givenBack(t, policy)
+	}
+}
+
+func givenBack(t *testing.T, policy api.DeletionPolicy) {
+	t.Helper()
 	for _, change := range []func(s *sim){
 		func(s *sim) { s.edit(func(s *api.BackupScheduleSpec) { s.Retention.KeepLast = new(int32(5)) }) },
 		func(s *sim) { s.edit(func(s *api.BackupScheduleSpec) { s.Suspend = true }) },
@@ -48,10 +55,11 @@ func TestPolicyIsGivenBack(t *testing.T) {
 		func(s *sim) { s.failing = "timeout" },
 	} {
 		s := newSim(t, 1, at("2026-12-01 02:00"))
+		s.edit(func(s *api.BackupScheduleSpec) { s.Template.Spec.DeletionPolicy = policy })
 		s.run(at("2026-12-04 02:00"))
 		s.killOn = "patch"
 		s.onKill = func() {
-			if b := s.find("nightly-20261201-030000"); b.Spec.DeletionPolicy != api.DeletionDelete || b.DeletionTimestamp != nil {
+			if b := s.find("nightly-20261201-030000"); b.Spec.DeletionPolicy != api.DeletionDelete || b.Annotations[api.AnnotationExpiring] == "" || b.DeletionTimestamp != nil {
 				t.Errorf("%+v", b)
 			}
 			change(s)
@@ -65,7 +73,7 @@ func TestPolicyIsGivenBack(t *testing.T) {
 			t.Error("it has gone")
 			continue
 		}
-		if _, marked := b.Annotations[AnnotationExpiring]; b.Spec.DeletionPolicy != api.DeletionKeep || marked {
+		if _, marked := b.Annotations[api.AnnotationExpiring]; b.Spec.DeletionPolicy != policy || marked {
 			t.Errorf("%+v", b)
 		}
 		if r := s.schedule().Status.Retention; r != nil && !s.schedule().Spec.Suspend && len(r.Deleted) != 0 {

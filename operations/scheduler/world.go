@@ -35,9 +35,13 @@ type holder struct {
 }
 
 // cluster is where the Backups of a schedule are: below the prefix of the newest one
-// that has a name in the storage. One that was made says it before one that was found,
-// which may be of another cluster that had a schedule of the name.
-func (w *world) cluster() (prefix string, known bool) {
+// that has a name in the storage. One that the schedule has made itself says it before
+// one that another of its name has, and that before one that was found: those may be of
+// another cluster.
+func (w *world) cluster(s *api.BackupSchedule) (prefix string, known bool) {
+	if b := w.latest(s); b != nil {
+		return b.Status.Prefix, true
+	}
 	for _, made := range []bool{true, false} {
 		for _, b := range w.own {
 			if b.Status.Name != "" && b.Found() != made {
@@ -46,6 +50,17 @@ func (w *world) cluster() (prefix string, known bool) {
 		}
 	}
 	return "", false
+}
+
+// latest is the newest Backup that this very schedule has made, and not one of its name
+// that was deleted; nil where it has made none yet.
+func (w *world) latest(s *api.BackupSchedule) *api.Backup {
+	for _, b := range w.own {
+		if b.Status.Name != "" && !b.Found() && !b.CreationTimestamp.Before(&s.CreationTimestamp) {
+			return b
+		}
+	}
+	return nil
 }
 
 // newestFirst sorts Backups by when they were begun.

@@ -30,6 +30,10 @@ var ErrBusy = errors.New("the node is busy with another backup or deletion")
 // or something of it is still there.
 var ErrNotDeleted = errors.New("the backup is not deleted")
 
+// ErrUnanswered says that a sidecar was asked to delete, and has not answered: it may go
+// on deleting, for as long as that takes. No backup may begin meanwhile.
+var ErrUnanswered = errors.New("the sidecar may go on deleting")
+
 // Phase is how far a backup is.
 type Phase string
 
@@ -177,7 +181,9 @@ func (m *Medusa) Delete(ctx context.Context, name string) error {
 	if err := m.call(ctx, removeLimit, func(ctx context.Context) (err error) {
 		answer, err = m.calls.DeleteBackup(ctx, &medusa.DeleteBackupRequest{Name: name})
 		return err
-	}); err != nil {
+	}); errors.Is(err, ErrUnreachable) {
+		return fmt.Errorf("%w: %w", ErrUnanswered, err)
+	} else if err != nil {
 		return err
 	}
 	// A success of Medusa's is UNKNOWN, and a failure an answer like others.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -53,10 +54,11 @@ func (r *runs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 		pod = nil
 	}
 	if b.DeletionTimestamp != nil {
-		if pod == nil {
-			return reconcile.Result{}, nil
+		err := r.leave(ctx, b, pod)
+		if outdated(err) {
+			err = nil
 		}
-		return reconcile.Result{RequeueAfter: r.every}, r.remove(ctx, pod)
+		return reconcile.Result{RequeueAfter: r.every}, err
 	}
 	s, err := r.scheduleOf(ctx, b)
 	if err != nil {
@@ -67,6 +69,21 @@ func (r *runs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	return reconcile.Result{RequeueAfter: r.every}, err
+}
+
+// leave ends the verification of a Backup that is being deleted, once nothing reads it:
+// the deletion of its data waits for that. A pod of a node that is lost stays, and reads
+// nothing.
+func (r *runs) leave(ctx context.Context, b *api.Backup, pod *corev1.Pod) error {
+	if pod != nil && metav1.IsControlledBy(pod, b) && (pod.DeletionTimestamp == nil || r.clock().Sub(pod.DeletionTimestamp.Time) <= startLimit) {
+		return r.remove(ctx, pod)
+	}
+	s := end(b, ReasonNotWanted, "the Backup is being deleted", r.clock())
+	if err := r.writeBackup(ctx, b, s.status); err != nil {
+		return err
+	}
+	r.over(b, nil, s.status.Verified)
+	return nil
 }
 
 // scheduleOf is a Backup's schedule; nil where there is none any more.

@@ -46,7 +46,7 @@ func course(b *api.Backup, spec *api.BackupVerify, pod *corev1.Pod, now time.Tim
 	}
 	left := timeout(spec)
 	if b.Status.Verified.Started != nil {
-		left -= now.Sub(b.Status.Verified.Started.Time)
+		left -= max(0, now.Sub(b.Status.Verified.Started.Time)) // a clock may have been ahead
 	}
 	switch {
 	case o.result != nil:
@@ -72,6 +72,9 @@ func fold(b *api.Backup, spec *api.BackupVerify, r *node.Verified, now time.Time
 	v.Tables = max(v.Tables, int32(r.Tables)) // each node has some of the rows of all
 	v.SSTables += r.SSTables
 	v.Rows += r.Rows
+	if r.Compared == 0 {
+		v.Uncompared++
+	}
 	for _, d := range r.Differences {
 		if len(v.Differences) < mostDifferences {
 			v.Differences = append(v.Differences, api.TableDifference{Node: current(v), Table: d.Table, Want: d.Want, Have: d.Have})
@@ -84,10 +87,12 @@ func fold(b *api.Backup, spec *api.BackupVerify, r *node.Verified, now time.Time
 	}
 	reason := ReasonPassed
 	switch {
-	case len(r.Problems) > 0:
+	case len(r.Problems)+r.MoreProblems > 0:
 		reason = ReasonDamaged
-	case len(r.Differences) > 0:
+	case !r.Sound():
 		reason = ReasonDiffers
+	case v.Uncompared > 0:
+		reason = ReasonPassedUncompared
 	}
 	finish(b, status, reason, tell(v, r), now)
 	return status
@@ -101,16 +106,25 @@ func tell(v *api.Verification, r *node.Verified) string {
 		parts = append(parts, fmt.Sprintf("%d problems more", r.MoreProblems))
 	}
 	if n := len(r.Differences) + r.MoreDifferences; n > 0 {
-		d := r.Differences[0]
-		parts = append(parts, fmt.Sprintf("%d tables do not have the rows that they had: %s has %d, and had %d", n, d.Table, d.Have, d.Want))
+		text := fmt.Sprintf("%d tables do not have the rows that they had", n)
+		if len(r.Differences) > 0 {
+			d := r.Differences[0]
+			text += fmt.Sprintf(": %s has %d, and had %d", d.Table, d.Have, d.Want)
+		}
+		parts = append(parts, text)
 	}
 	if len(parts) > 0 {
 		return clean(fmt.Sprintf("node %s: %s", current(v), strings.Join(parts, "; ")))
 	}
 	how := map[string]string{node.CountedByScan: "all rows were read", node.CountedByStatistics: "rows by the SSTables' own statistics", node.NotCounted: "rows were not counted"}[r.Method]
 	text := fmt.Sprintf("%d SSTables of %d nodes are whole; %s", v.SSTables, len(v.Nodes), how)
-	if r.Compared > 0 {
+	switch {
+	case v.Uncompared == 0:
 		text += fmt.Sprintf(", and %d tables have what they had when the backup was made", r.Compared)
+	case int(v.Uncompared) == len(v.Nodes):
+		text += ", and compared with nothing"
+	default:
+		text += fmt.Sprintf(", and those of %d nodes compared with nothing", v.Uncompared)
 	}
 	if len(r.Notes) > 0 {
 		text += "; " + strings.Join(r.Notes, "; ")
@@ -121,7 +135,7 @@ func tell(v *api.Verification, r *node.Verified) string {
 // result is what a reason means.
 func result(reason string) (api.VerificationResult, metav1.ConditionStatus) {
 	switch {
-	case reason == ReasonPassed:
+	case reason == ReasonPassed, reason == ReasonPassedUncompared:
 		return api.VerificationPassed, metav1.ConditionTrue
 	case slices.Contains([]string{ReasonDiffers, ReasonDamaged, ReasonNotRestored}, reason):
 		return api.VerificationFailed, metav1.ConditionFalse

@@ -30,6 +30,8 @@ func TestCourse(t *testing.T) {
 	bare.Recorded, bare.Compared, bare.Notes = false, 0, []string{"the backup has no counts to compare with"}
 	uncounted.Method = node.CountedByStatistics
 	spec := &api.BackupVerify{}
+	odd := sound
+	odd.MoreDifferences, odd.Compared = 7, 9 // no agent writes that
 	somebody := podOf(running1(), nil)
 	somebody.OwnerReferences = nil
 	for name, c := range map[string]struct {
@@ -44,10 +46,11 @@ func TestCourse(t *testing.T) {
 		"makes the pod":   {spec, nil, time.Minute, create, "", "", ""},
 		"waits":           {spec, podOf(running1(), nil), time.Minute, wait, "", "", "do not run yet"},
 		"passed":          {spec, podOf(running1(), &sound), time.Minute, write, api.VerificationPassed, ReasonPassed, "4 SSTables of 1 nodes are whole; all rows were read, and 3 tables have what they had"},
-		"of others":       {spec, podOf(running1(), &bare), time.Minute, write, api.VerificationPassed, ReasonPassed, "no counts to compare with"},
+		"of others":       {spec, podOf(running1(), &bare), time.Minute, write, api.VerificationPassed, ReasonPassedUncompared, "compared with nothing; the backup has no counts to compare with"},
 		"by statistics":   {spec, podOf(running1(), &uncounted), time.Minute, write, api.VerificationPassed, ReasonPassed, "own statistics"},
 		"differs":         {spec, podOf(running1(), &differs), time.Minute, write, api.VerificationFailed, ReasonDiffers, "shop.orders has 999, and had 1000"},
 		"damaged":         {spec, podOf(running1(), &damaged), time.Minute, write, api.VerificationFailed, ReasonDamaged, "not what was written"},
+		"odd":             {spec, podOf(running1(), &odd), time.Minute, write, api.VerificationFailed, ReasonDiffers, "7 tables"},
 		"late, but there": {spec, podOf(running1(), &sound), 9 * time.Hour, write, api.VerificationPassed, ReasonPassed, ""},
 		"too late":        {spec, nil, 6 * time.Hour, write, api.VerificationUnknown, ReasonTimedOut, "6h0m0s"},
 		"by its own time": {&api.BackupVerify{Timeout: &metav1.Duration{Duration: time.Hour}}, nil, time.Hour, write, api.VerificationUnknown, ReasonTimedOut, "1h0m0s"},

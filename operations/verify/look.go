@@ -14,16 +14,19 @@ import (
 
 // The reasons of condition Verified, a closed set.
 const (
-	ReasonPassed      = "Passed"
-	ReasonDiffers     = "Differs"     // rows are missing, or too many
-	ReasonDamaged     = "Damaged"     // files are missing or not what was written
-	ReasonNotRestored = "NotRestored" // the storage does not have what it should
-	ReasonTimedOut    = "TimedOut"
-	ReasonNotStarted  = "NotStarted" // the pod did not come to run
-	ReasonNoPod       = "NoPod"      // there is none to make it after
-	ReasonStorage     = "Storage"    // the restore did not get at the storage, or failed otherwise
-	ReasonNoResult    = "NoResult"   // it ran, and did not say what it found
-	ReasonNotWanted   = "NotWanted"  // its schedule went, or asks for none any more
+	ReasonPassed = "Passed"
+	// ReasonPassedUncompared: what was restored is whole, but nothing tells what rows there
+	// should be, or none could be counted.
+	ReasonPassedUncompared = "PassedUncompared"
+	ReasonDiffers          = "Differs"     // rows are missing, or too many
+	ReasonDamaged          = "Damaged"     // files are missing or not what was written
+	ReasonNotRestored      = "NotRestored" // the storage does not have what it should
+	ReasonTimedOut         = "TimedOut"
+	ReasonNotStarted       = "NotStarted" // the pod did not come to run
+	ReasonNoPod            = "NoPod"      // there is none to make it after
+	ReasonStorage          = "Storage"    // the restore did not get at the storage, or failed otherwise
+	ReasonNoResult         = "NoResult"   // it ran, and did not say what it found
+	ReasonNotWanted        = "NotWanted"  // its schedule went, or asks for none any more
 )
 
 const (
@@ -64,7 +67,7 @@ func look(pod *corev1.Pod, now time.Time) outcome {
 		return outcome{message: "the pod is being deleted; another is made"}
 	}
 	for _, s := range pod.Status.InitContainerStatuses {
-		if s.RestartCount >= restarts {
+		if t := s.State.Terminated; s.RestartCount >= restarts && (t == nil || t.ExitCode != 0) {
 			return restoreFailed(pod, &s)
 		}
 	}
@@ -97,7 +100,7 @@ func died(pod *corev1.Pod) outcome {
 // restoreFailed is an init container that failed as often as it may.
 func restoreFailed(pod *corev1.Pod, s *corev1.ContainerStatus) outcome {
 	text := last(s)
-	if s.Name == patches.ContainerRestore && blames(text) {
+	if s.Name == patches.ContainerRestore && causeOf(s) != node.CauseNone {
 		return outcome{over: true, reason: ReasonNotRestored, message: "the backup cannot be restored: " + text}
 	}
 	if note := pod.Annotations[annotationNote]; note != "" {
@@ -106,31 +109,31 @@ func restoreFailed(pod *corev1.Pod, s *corev1.ContainerStatus) outcome {
 	return outcome{over: true, reason: ReasonStorage, message: "the restore failed: " + text}
 }
 
-// blames tells whether a restore's last words say that the storage lacks what the
-// backup should have, and not that it was not reached, or that there was no room
-// (agent/restore/judge.go and verify.go).
-func blames(text string) bool {
-	for _, words := range []string{
-		"there is no backup", "has nothing of node", "is not complete: it was never finished", "does not know node", "is empty: it holds no file",
-		"was not restored: file", "ObjectDoesNotExistError",
-	} {
-		if strings.Contains(text, words) {
-			return true
-		}
+// causeOf is the cause that a restore container has left: none where the storage was
+// not reached, or there was no room.
+func causeOf(s *corev1.ContainerStatus) node.Cause {
+	if t := ending(s); t != nil {
+		_, cause := node.ParseFailure(t.Message)
+		return cause
 	}
-	return false
+	return node.CauseNone
+}
+
+// ending is how a container ended last; nil where it has not.
+func ending(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if t := s.State.Terminated; t != nil {
+		return t
+	}
+	return s.LastTerminationState.Terminated
 }
 
 // last is what a container said when it failed last.
 func last(s *corev1.ContainerStatus) string {
-	t := s.State.Terminated
-	if t == nil {
-		t = s.LastTerminationState.Terminated
-	}
+	t := ending(s)
 	if t == nil {
 		return "container " + s.Name + " says nothing"
 	}
-	text := t.Message
+	text, _ := node.ParseFailure(t.Message)
 	if strings.TrimSpace(text) == "" {
 		text = fmt.Sprintf("container %s ended with status %d (%s)", s.Name, t.ExitCode, t.Reason)
 	} else if t.Reason == "OOMKilled" {

@@ -45,10 +45,11 @@ func wanted(v *api.BackupVerify, nodes int) int {
 // however much it is, one is made up for.
 func due(s *api.BackupSchedule, cron *schedule.Cron, now time.Time) time.Time {
 	noted := s.Status.NextVerification
-	if noted != nil && cron.Next(noted.Add(-time.Minute)).Equal(noted.Time) {
+	next := cron.Next(now)
+	if noted != nil && noted.Time.Before(next) && cron.Next(noted.Add(-time.Minute)).Equal(noted.Time) {
 		return noted.Time
 	}
-	return cron.Next(now)
+	return next
 }
 
 // ofSchedule are the Backups of a schedule, by its label.
@@ -60,6 +61,12 @@ func ofSchedule(all []api.Backup, s *api.BackupSchedule) (own []*api.Backup) {
 	}
 	return own
 }
+
+// clockSlack is how far clocks may be apart: what is noted of later than that is of one
+// that was wrong.
+const clockSlack = time.Hour
+
+func future(t, now time.Time) bool { return t.After(now.Add(clockSlack)) }
 
 // running tells whether a Backup is being restored on trial.
 func running(b *api.Backup) bool {

@@ -87,7 +87,7 @@ func build(like *corev1.Pod, database *corev1.Container, j job) (*corev1.Pod, er
 	setup := ours(patches.ContainerSetup, agent, agent, []string{patches.AgentInImage, "setup"})
 	setup.Env = without(agent.Env, patches.EnvTidyAfter, patches.EnvNodePort)
 	setup.VolumeMounts = mounts(agent, volumes)
-	setup.Resources = agentResources()
+	setup.Resources = resources // it runs before the others, and so takes nothing more
 	restore := ours(patches.ContainerRestore, medusa, medusa, []string{patches.AgentShared, "medusa", "restore"})
 	restore.Env = append(without(medusa.Env, "MEDUSA_MODE", "STATEGRAFT_GRPC_PORT", "STATEGRAFT_CQL_PORT", "STATEGRAFT_DATABASE_FIRST",
 		patches.EnvNodePort, patches.EnvTidyAfter, "MEDUSA_CQL_K8S_SECRETS_PATH", envContents), set(
@@ -215,14 +215,6 @@ func resourcesOf(spec *api.BackupVerify) corev1.ResourceRequirements {
 		}
 	}
 	return out
-}
-
-// agentResources are those of the setup, which copies a file and writes another.
-func agentResources() corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-	}
 }
 
 // heap is that of the tool's Java in MiB: a quarter of what the container may have, as

@@ -74,7 +74,7 @@ func (r *starts) decide(ctx context.Context, s *api.BackupSchedule, status *api.
 		return reconcile.Result{}, err
 	}
 	own := ofSchedule(all, s)
-	status.LastVerified = passed(own, status.LastVerified)
+	status.LastVerified = passed(own, status.LastVerified, r.clock())
 	if s.Spec.Verify == nil {
 		status.NextVerification = nil
 		return reconcile.Result{}, nil
@@ -112,8 +112,10 @@ func (r *starts) start(ctx context.Context, s *api.BackupSchedule, own []*api.Ba
 			return true, nil
 		}
 	}
-	if of := latest(own); of != nil && !of.Status.Verified.Started.Time.Before(at) {
-		return true, nil
+	for _, b := range own {
+		if v := b.Status.Verified; v != nil && v.Started != nil && !v.Started.Time.Before(at) && !future(v.Started.Time, r.clock()) {
+			return true, nil
+		}
 	}
 	b := pick(own)
 	if b == nil {
@@ -142,7 +144,7 @@ func (r *starts) room(ctx context.Context, namespace string) (bool, error) {
 	}
 	busy := map[types.UID]string{}
 	for uid, of := range r.begun {
-		if r.clock().Sub(of.at) > lag {
+		if r.clock().Sub(of.at).Abs() > lag { // clocks are put back, too
 			delete(r.begun, uid)
 			continue
 		}
@@ -163,11 +165,14 @@ func (r *starts) room(ctx context.Context, namespace string) (bool, error) {
 
 // passed is the newest verification that passed, of the Backups that are there and the
 // one that was known before.
-func passed(own []*api.Backup, before *api.ScheduledBackup) *api.ScheduledBackup {
+func passed(own []*api.Backup, before *api.ScheduledBackup, now time.Time) *api.ScheduledBackup {
 	last := before
+	if last != nil && last.Finished != nil && future(last.Finished.Time, now) {
+		last = nil
+	}
 	for _, b := range own {
 		v := b.Status.Verified
-		if v == nil || v.Result != api.VerificationPassed || v.Finished == nil {
+		if v == nil || v.Result != api.VerificationPassed || v.Finished == nil || future(v.Finished.Time, now) {
 			continue
 		}
 		if last == nil || last.Finished == nil || v.Finished.After(last.Finished.Time) {

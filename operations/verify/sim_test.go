@@ -177,24 +177,6 @@ func hang(pod *corev1.Pod) {
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{active("stategraft-restore")}
 }
 
-// TestBackupIsDeleted: its pod goes, and nothing is written.
-func TestBackupIsDeleted(t *testing.T) {
-	objects := threeNodes(t)
-	objects[1].SetFinalizers([]string{api.FinalizerBackup})
-	s := newSim(t, objects...)
-	s.kubelet = hang
-	s.until(2*time.Hour, "begins", func() bool { return len(s.pods()) == 1 })
-	b := s.backups()[0]
-	if err := s.world.Delete(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
-	s.until(time.Minute, "ends", func() bool { return len(s.pods()) == 0 })
-	s.tick()
-	if b := s.backups()[0]; len(s.pods()) != 0 || !running(&b) {
-		t.Errorf("%+v", b.Status.Verified)
-	}
-}
-
 // TestSweep: pods of no verification go; others' stay.
 func TestSweep(t *testing.T) {
 	b := running1()

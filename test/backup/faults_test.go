@@ -221,7 +221,6 @@ func stateOf(b *api.Backup) string {
 // When a Backup has ended, in whatever way, no sidecar is asked about it any more.
 func TestNothingIsPolledForEver(t *testing.T) {
 	ctx, e := start(t, 10*time.Minute)
-	asked := map[string]int{}
 	count := func() map[string]int {
 		now := map[string]int{}
 		for i := range faults {
@@ -238,7 +237,7 @@ func TestNothingIsPolledForEver(t *testing.T) {
 	if len(count()) == 0 {
 		t.Skip("it looks at what TestFaults has left")
 	}
-	asked = count()
+	asked := count()
 	select {
 	case <-ctx.Done():
 	case <-time.After(30 * time.Second):

@@ -18,6 +18,7 @@ import (
 // that says it is complete goes back to the rows it had, no two overlap, and retention
 // leaves what it says, after a backup that runs.
 func TestScheduleEveryMinute(t *testing.T) {
+	t.Parallel()
 	e, ctx := restoring(t, 75*time.Minute)
 	const nodes = 2
 	step := stepper(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ func TestBackupThroughFaults(t *testing.T) {
 		}
 		step("ready", c.AllReady(ctx, 5*time.Minute))
 	}
+	step("no limit any more", c.unlimited(ctx))
 	step("asked", c.Asked(ctx, "kept", api.RestoreSpec{Backup: last, Pods: c.Of()}))
 	_, err = c.Restored(ctx, "kept", 8*time.Minute)
 	step("restored", err)
@@ -156,6 +158,19 @@ func backupFaults() []backupFault {
 		}),
 		{"nothing", func(context.Context, *Cassandra, string) error { return nil }, complete},
 	}
+}
+
+// unlimited takes slowly out of medusa.ini: at such a limit each file takes a second to
+// download, however small.
+func (c *Cassandra) unlimited(ctx context.Context) error {
+	configs := c.e.Client.CoreV1().ConfigMaps(c.Namespace)
+	config, err := configs.Get(ctx, patches.DefaultMedusaConfig, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading medusa.ini: %w", err)
+	}
+	config.Data["medusa.ini"] = strings.ReplaceAll(config.Data["medusa.ini"], slowly, "")
+	_, err = configs.Update(ctx, config, metav1.UpdateOptions{})
+	return err
 }
 
 // s3Down has the S3 server's Service lead to nobody for a while, and ends the connections

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/test/cluster"
 )
 
@@ -147,7 +148,7 @@ func deletePod(grace *int64) func(context.Context, *Env, string, *rand.Rand) (st
 	}
 }
 
-func restartAPIServer(ctx context.Context, e *Env, namespace string, _ *rand.Rand) (string, error) {
+func restartAPIServer(ctx context.Context, e *Env, _ string, _ *rand.Rand) (string, error) {
 	e.faults.Lock()
 	defer e.faults.Unlock()
 	e.Timeline.Add("", "fault: API server restarts")
@@ -156,7 +157,7 @@ func restartAPIServer(ctx context.Context, e *Env, namespace string, _ *rand.Ran
 		err = nil // one that only just began, and gave up without it; started again below
 	}
 	if err == nil {
-		err = e.awaitKinds(ctx, namespace)
+		err = e.awaitKinds(ctx)
 	}
 	// Their informers wait for up to a minute when the API server is gone, and do not
 	// matter here. Ours wait too, and are left to it.
@@ -173,27 +174,45 @@ func restartAPIServer(ctx context.Context, e *Env, namespace string, _ *rand.Ran
 }
 
 // awaitKinds waits until the API server knows the kind of Restores again, for which it
-// looks twice a minute. Until then it refuses every pod of labelled namespaces, and
-// the StatefulSet controller, restarted after that, would be slow to try again: its
-// backoff grows to a quarter of an hour (docs/troubleshooting.md).
-func (e *Env) awaitKinds(ctx context.Context, namespace string) error {
+// looks twice a minute. Until then it refuses every pod of the namespaces in which a
+// Restore is under way, and of no others (docs/decisions/0010-restoring-label.md). The
+// StatefulSet controller, restarted after that, would be slow to try again there: its
+// backoff grows to a quarter of an hour (docs/troubleshooting.md). Where none is under
+// way there is nothing to wait for.
+func (e *Env) awaitKinds(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not within two minutes"))
 	defer cancel()
 	for {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kinds"},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
-		_, err := e.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil || ctx.Err() == nil && apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "failed to configure policy") {
-			return nil
+		var underWay corev1.NamespaceList
+		err := e.Objects.List(ctx, &underWay, client.MatchingLabels{api.LabelRestoring: api.RestoringTrue})
+		known := err == nil
+		for i := range underWay.Items {
+			if knows, why := e.knowsKinds(ctx, underWay.Items[i].Name); !knows {
+				known, err = false, why
+			}
 		}
-		if apierrors.IsNotFound(err) {
-			return nil // the scenario is over
+		if known {
+			return nil
 		}
 		pause(ctx, 300*time.Millisecond)
 		if ctx.Err() != nil {
 			return fmt.Errorf("waiting for the API server to know Restores: %w (%v)", context.Cause(ctx), err)
 		}
 	}
+}
+
+// knowsKinds tries to make a pod in a namespace, on a dry run.
+func (e *Env) knowsKinds(ctx context.Context, namespace string) (bool, error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kinds"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
+	_, err := e.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil, apierrors.IsNotFound(err): // the scenario is over
+		return true, nil
+	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "failed to configure policy"):
+		return true, nil
+	}
+	return false, err
 }
 
 func holdBack(ctx context.Context, e *Env, _ string, random *rand.Rand) (string, error) {

@@ -6,6 +6,7 @@ import "github.com/stategraft/stategraft/test/scenario"
 var Items = []scenario.Item{
 	{Name: "2  exactly once, whatever is interrupted (simulated node)", Test: "TestInterrupted", Pkg: pkg},
 	{Name: "2  the leading controller killed in the middle", Test: "TestLeaderKilled", Pkg: pkg},
+	{Name: "2  applied together with its workload: all pods or none", Test: "TestAppliedTogether", Pkg: pkg},
 	{Name: "3  a webhook's watch held back: no pod starts without", Test: "TestStaleWebhook", Pkg: pkg},
 	{Name: "3  without the policy: found, and deleted before it is ready", Test: "TestWithoutPolicy", Pkg: pkg},
 	{Name: "3  a volume that forgets: found", Test: "TestForgettingIsFound", Pkg: pkg},

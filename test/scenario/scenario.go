@@ -27,6 +27,13 @@ type Item struct {
 	Pkg  string // its package, such as "./deploy"; empty for that of the other items
 }
 
+// among tells whether one of the texts of a list is in the item's name or test.
+func (it Item) among(list string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(text string) bool {
+		return strings.Contains(it.Name, text) || strings.Contains(it.Test, text)
+	})
+}
+
 // Suite is what a command shows.
 type Suite struct {
 	Items    []Item
@@ -56,7 +63,7 @@ func Main(s Suite) int {
 }
 
 func (s Suite) run(ctx context.Context) (int, error) {
-	only := flag.String("only", "", "run only the items whose name or test contains this")
+	only := flag.String("only", "", "run only the items whose name or test contains this; several, separated by commas")
 	parallel := flag.Int("parallel", s.Parallel, "how many run at once, of those that measure no time")
 	limit := flag.Duration("timeout", time.Hour, "for all of them")
 	logs := flag.String("logs", "", "folder for what is kept of failed scenarios")
@@ -69,7 +76,7 @@ func (s Suite) run(ctx context.Context) (int, error) {
 	var wanted []Item
 	var packages, tests []string
 	for _, it := range s.Items {
-		if !strings.Contains(it.Name, *only) && !strings.Contains(it.Test, *only) {
+		if !it.among(*only) {
 			continue
 		}
 		if it.Pkg == "" {

@@ -1,10 +1,6 @@
 package backup
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +11,6 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
-	"github.com/stategraft/stategraft/test/golden"
 )
 
 // noon is when the tests take place.
@@ -119,23 +114,5 @@ func all() map[string]*api.Backup {
 			Spec: api.BackupSpec{Pods: &api.BackupPods{Names: []string{"c-10", "c-2"}}, DryRun: true},
 			Status: api.BackupStatus{Phase: api.BackupPlanned, Prefix: "db_ring", Message: "2 pods",
 				Pods: []api.PodBackup{{Name: "c-10", Phase: api.PodBackupFailed, Message: "it has no sidecar"}, {Name: "c-2", Phase: api.PodBackupWaiting, Node: "c-2.ring.db.svc"}}}},
-	}
-}
-
-// compare compares with a golden file.
-func compare(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *golden.Update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; with -update it is written", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/test/golden"
 )
 
 // TestShow compares the pages with golden files.
@@ -21,7 +22,7 @@ func TestShow(t *testing.T) {
 		if err := Show(&out, b, noon); err != nil {
 			t.Fatal(err)
 		}
-		compare(t, "show-"+what+".txt", out.Bytes())
+		golden.Compare(t, "testdata/show-"+what+".txt", out.Bytes())
 		if strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s writes to the terminal", what)
 		}
@@ -41,7 +42,7 @@ func TestList(t *testing.T) {
 		}
 		out.WriteString("\n")
 	}
-	compare(t, "list.txt", out.Bytes())
+	golden.Compare(t, "testdata/list.txt", out.Bytes())
 	c := store(nil, all()["complete"], all()["found"], all()["new"])
 	list, err := List(t.Context(), c, "db")
 	if err != nil || len(list.Items) != 3 || list.Items[0].Name != "nightly-20261129-030000" || list.Items[2].Name != "new" {
@@ -65,7 +66,7 @@ func TestPlan(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "whole: %v\n\n", Whole(b))
 	}
-	compare(t, "plan.txt", out.Bytes())
+	golden.Compare(t, "testdata/plan.txt", out.Bytes())
 }
 
 // TestLines compares what a terminal shows with a golden file. No line is wider than
@@ -89,7 +90,7 @@ func TestLines(t *testing.T) {
 	for _, what := range []string{"partial", "new"} {
 		fmt.Fprintf(&out, "-- %s\n%s\n", what, strings.Join(Lines(all()[what], 100, 24, noon), "\n"))
 	}
-	compare(t, "lines.txt", out.Bytes())
+	golden.Compare(t, "testdata/lines.txt", out.Bytes())
 }
 
 // The bar of a pod that runs goes to and fro, and stays within its frame.
@@ -127,7 +128,7 @@ func TestTells(t *testing.T) {
 	progress.Show(b)
 	b.Status.Phase, b.Status.Message = api.BackupPartial, "cassandra-4 has gone"
 	progress.Show(b)
-	compare(t, "tells.txt", out.Bytes())
+	golden.Compare(t, "testdata/tells.txt", out.Bytes())
 }
 
 // Of what was found the workload is told from the names of its nodes, where these are

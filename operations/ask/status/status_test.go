@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,23 +87,6 @@ func cluster() []client.Object {
 	}
 }
 
-func compare(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *golden.Update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; with -update it is written", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
-}
-
 // TestStatus compares what is shown of a cluster with golden files.
 func TestStatus(t *testing.T) {
 	c := store(interceptor.Funcs{}, cluster()...)
@@ -125,13 +106,13 @@ func TestStatus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, "status.json", text)
+			golden.Compare(t, "testdata/status.json", text)
 			if found.Document().Behind != len(found.Behind()) || len(found.Behind()) == 0 {
 				t.Errorf("%d behind", len(found.Behind()))
 			}
 		}
 	}
-	compare(t, "status.txt", out.Bytes())
+	golden.Compare(t, "testdata/status.txt", out.Bytes())
 }
 
 // Of many that are behind the first are named.

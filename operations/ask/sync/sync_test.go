@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -170,17 +168,5 @@ func TestWrite(t *testing.T) {
 		}
 		out.WriteString("==\n")
 	}
-	path := filepath.Join("testdata", "sync.txt")
-	if *golden.Update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; with -update it is written", err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
+	golden.Compare(t, "testdata/sync.txt", out.Bytes())
 }

@@ -47,6 +47,9 @@ type Node struct {
 	// Alone has it refuse a backup while it makes one, as the agent's hooks do
 	// (agent/python/running.py). Else there is an image whose Python cannot be run.
 	Alone bool
+	// Lost tells of a deletion that its caller is cut off in the midst of it, with nothing
+	// deleted yet; nil for none.
+	Lost func(name string) bool
 }
 
 // Medusa is a sidecar that runs a simulated Medusa: the real gRPC service with

@@ -182,7 +182,12 @@ func (p *process) GetBackups(context.Context, *medusa.GetBackupsRequest) (*medus
 }
 
 // DeleteBackup deletes only what the process has heard of, and of all nodes.
-func (p *process) DeleteBackup(_ context.Context, r *medusa.DeleteBackupRequest) (*medusa.DeleteBackupResponse, error) {
+func (p *process) DeleteBackup(ctx context.Context, r *medusa.DeleteBackupRequest) (*medusa.DeleteBackupResponse, error) {
+	if p.node.Lost != nil && p.node.Lost(r.GetName()) {
+		go p.exit()
+		<-ctx.Done() // until the connection is gone
+		return nil, status.Error(codes.Unavailable, "it ends")
+	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	answer := &medusa.DeleteBackupResponse{Name: r.GetName(), Status: medusa.StatusType_FAILED}
