@@ -105,20 +105,7 @@ func TestBackupRightsOnServer(t *testing.T) {
 		"administrator: delete a Backup":   {admin.delete(db, "backups", "pinned"), granted},
 		"administrator: delete a schedule": {admin.delete(db, "backupschedules", "theirs"), granted},
 	} {
-		err := c.request(t.Context())
-		got := granted
-		switch policy, role := forbidden(err); {
-		case policy:
-			got = byPolicy
-		case role:
-			got = byRole
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
-		}
+		expect(t, name, c.request, c.want)
 	}
 }
 

@@ -26,6 +26,12 @@ const (
 	byRole   answer = "refused by the role"
 )
 
+// asked is a request, and what is to become of it.
+type asked struct {
+	request func(context.Context) error
+	want    answer
+}
+
 // TestRightsOnServer asks the API server what the two accounts may do.
 func TestRightsOnServer(t *testing.T) {
 	cp := applied(t, deploy.SelfSigned)
@@ -44,6 +50,7 @@ func TestRightsOnServer(t *testing.T) {
 	}
 	// Now, as the pods above are not to wait for a webhook that is not there.
 	kubectl(t, cp, "", "label", "namespace", db, db2, "kube-public", "stategraft.io/inject=enabled")
+	kubectl(t, cp, "", "label", "namespace", db2, "stategraft.io/restoring=true")
 	t.Cleanup(func() { unlabel(t, cp, "kube-public") })
 
 	hook, controller := client(t, cp, "stategraft-webhook"), client(t, cp, "stategraft-controller")
@@ -52,10 +59,10 @@ func TestRightsOnServer(t *testing.T) {
 		refused, _ := forbidden(err)
 		return refused
 	})
-	for name, c := range map[string]struct {
-		request func(context.Context) error
-		want    answer
-	}{
+	for name, c := range ofNamespaces(hook, controller, admin, db, db2, bare) {
+		expect(t, name, c.request, c.want)
+	}
+	for name, c := range map[string]asked{
 		"grpc Secret":                      {applySecret(controller, db, "stategraft-grpc", corev1.SecretTypeTLS), granted},
 		"renew it":                         {renew(controller, db, "stategraft-grpc"), granted},
 		"renew it after the label is off":  {renew(controller, other, "stategraft-grpc"), granted},
@@ -107,20 +114,26 @@ func TestRightsOnServer(t *testing.T) {
 		"administrator: any pod":           {deletePod(admin, other, "plain"), granted},
 		"administrator: any image":         {patchImage(admin, other, "plain", "database"), granted},
 	} {
-		err := c.request(t.Context())
-		got := granted
-		switch policy, role := forbidden(err); {
-		case policy:
-			got = byPolicy
-		case role:
-			got = byRole
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
-		}
+		expect(t, name, c.request, c.want)
+	}
+}
+
+// expect makes a request, which is to be answered so.
+func expect(t *testing.T, name string, request func(context.Context) error, want answer) {
+	t.Helper()
+	err := request(t.Context())
+	got := granted
+	switch policy, role := forbidden(err); {
+	case policy:
+		got = byPolicy
+	case role:
+		got = byRole
+	case err != nil:
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if got != want {
+		t.Errorf("%s: %s, want %s (%v)", name, got, want, err)
 	}
 }
 

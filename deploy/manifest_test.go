@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/deploy"
 	"github.com/stategraft/stategraft/operations/scope"
 	"github.com/stategraft/stategraft/patches"
@@ -24,7 +25,7 @@ const pendingPolicy = "restore-pending.stategraft.io"
 
 // policyNames are all there are.
 var policyNames = []string{"restore.stategraft.io", pendingPolicy, "controller-secrets.stategraft.io", "controller-pods.stategraft.io",
-	"controller-creates.stategraft.io", "controller-configmaps.stategraft.io",
+	"controller-creates.stategraft.io", "controller-namespaces.stategraft.io", "controller-configmaps.stategraft.io",
 	"controller-backups.stategraft.io", "controller-schedules.stategraft.io"}
 
 const (
@@ -183,10 +184,12 @@ func policiesDeny(t *testing.T, docs []document, _ string) {
 			}
 		}
 	}
-	// Both see the same namespaces: a pod that nobody adds a container to is not to
-	// wait for it.
+	// Both see the same namespaces, but that pods are held only where Restores are under
+	// way: a pod that nobody adds a container to is not to wait for it.
 	hook := object[*admissionregistrationv1.MutatingWebhookConfiguration](t, docs, "stategraft").Webhooks[0].NamespaceSelector
 	pending := object[*admissionregistrationv1.ValidatingAdmissionPolicy](t, docs, pendingPolicy).Spec.MatchConstraints.NamespaceSelector
+	hook = hook.DeepCopy()
+	hook.MatchLabels[api.LabelRestoring] = api.RestoringTrue
 	if !reflect.DeepEqual(hook, pending) {
 		t.Errorf("the webhook sees namespaces %v, %s %v", hook, pendingPolicy, pending)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/deploy"
 	"github.com/stategraft/stategraft/test/cluster"
 )
@@ -68,14 +69,14 @@ func TestPendingPodsAreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	cp := applied(t, manifest)
-	const db, none, bare, off = "pending-db", "pending-none", "pending-bare", "pending-off"
-	labelled := map[string]string{"stategraft.io/inject": "enabled"}
-	namespace(t, cp, db, labelled)
-	namespace(t, cp, none, labelled)
-	namespace(t, cp, bare, nil)
-	namespace(t, cp, off, map[string]string{"stategraft.io/inject": "disabled"})
+	const db, none, bare, off, calm = "pending-db", "pending-none", "pending-bare", "pending-off", "pending-calm"
+	namespace(t, cp, db, underWay)
+	namespace(t, cp, none, underWay)
+	namespace(t, cp, bare, map[string]string{api.LabelRestoring: api.RestoringTrue})
+	namespace(t, cp, off, map[string]string{api.LabelInject: api.InjectDisabled, api.LabelRestoring: api.RestoringTrue})
+	namespace(t, cp, calm, map[string]string{api.LabelInject: api.InjectEnabled})
 	const spec = "backup: b1, pods: {names: [db-0]}"
-	for _, ns := range []string{db, bare, off} {
+	for _, ns := range []string{db, bare, off, calm} {
 		in := restoresIn(t, cp, ns)
 		makeRestore(t, in, "r1", spec)
 		say(t, in, "r1", `{"id":"r1/1","pending":["db-0","both-0"],"probe":"r1-probe"}`)
@@ -125,6 +126,7 @@ func TestPendingPodsAreHeld(t *testing.T) {
 		"no Restores there":        {none, named("db-0"), nil},
 		"not labelled":             {bare, named("db-0"), nil},
 		"labelled off":             {off, named("db-0"), nil},
+		"no Restore is under way":  {calm, named("db-0"), nil},
 		"ours":                     {home, named("db-0"), nil},
 		"system":                   {"kube-system", named("db-0"), nil},
 	} {
@@ -141,8 +143,16 @@ func TestPendingPodsAreHeld(t *testing.T) {
 			}
 		}
 	}
+	// The label is known as soon as the list is.
+	kubectl(t, cp, "", "label", "namespace", calm, api.LabelRestoring+"="+api.RestoringTrue)
+	awaitTrue(t, "the label to be known", func() bool { return apierrors.IsForbidden(tryPod(t, cp, calm, named("db-0"))) })
+	kubectl(t, cp, "", "label", "namespace", calm, api.LabelRestoring+"-")
+	awaitTrue(t, "the label to be gone", func() bool { return tryPod(t, cp, calm, named("db-0")) == nil })
 	letsGo(t, cp, db)
 }
+
+// underWay is what a namespace bears in which a Restore is under way.
+var underWay = map[string]string{api.LabelInject: api.InjectEnabled, api.LabelRestoring: api.RestoringTrue}
 
 // letsGo takes pods off the lists, in every way there is.
 func letsGo(t *testing.T, cp *cluster.ControlPlane, ns string) {
@@ -163,8 +173,8 @@ func letsGo(t *testing.T, cp *cluster.ControlPlane, ns string) {
 	})
 }
 
-// Where there are no Restores at all, pods of labelled namespaces are not created, and
-// all others are. On a control plane of its own: an API server that has had the
+// Where there are no Restores at all, pods of namespaces in which one is said to be
+// under way are not created, and all others are: also those of labelled namespaces. On a control plane of its own: an API server that has had the
 // CustomResourceDefinition goes on with what it knew, which is no Restore. It looks
 // for new kinds twice a minute, and so takes up to 30 seconds afterwards.
 func TestPendingFailsClosed(t *testing.T) {
@@ -183,17 +193,18 @@ func TestPendingFailsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, cp, string(manifest), "apply", "-f", "-")
-	const db, bare = "pending-closed", "pending-open"
-	namespace(t, cp, db, map[string]string{"stategraft.io/inject": "enabled"})
+	const db, calm, bare = "pending-closed", "pending-calm", "pending-open"
+	namespace(t, cp, db, underWay)
+	namespace(t, cp, calm, map[string]string{api.LabelInject: api.InjectEnabled})
 	namespace(t, cp, bare, nil)
-	kubectl(t, cp, "", "label", "namespace", "kube-public", home, "stategraft.io/inject=enabled")
+	kubectl(t, cp, "", "label", "namespace", "kube-public", home, "stategraft.io/inject=enabled", "stategraft.io/restoring=true")
 	kubectl(t, cp, "", "wait", "--for=create", "--timeout=60s", "serviceaccount/default", "-n", home)
 	refused := func() bool {
 		err := tryPod(t, cp, db, named("db-0"))
 		return err != nil && strings.Contains(err.Error(), "'"+pendingPolicy+"' denied request: failed to configure policy")
 	}
 	awaitTrue(t, "pods to be refused", refused)
-	for _, ns := range []string{bare, "kube-system", "kube-public", home} {
+	for _, ns := range []string{calm, bare, "kube-system", "kube-public", home} {
 		if err := tryPod(t, cp, ns, named("db-0")); err != nil {
 			t.Errorf("%s: %v", ns, err)
 		}

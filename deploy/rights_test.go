@@ -19,7 +19,7 @@ func rights(mode string) map[string]map[string]string {
 	const own, whole = read + " update patch", read + " create update patch"
 	const configuration = "mutatingwebhookconfigurations.admissionregistration.k8s.io[stategraft]"
 	controller := map[string]string{
-		"namespaces": read, "resourcequotas": read, "limitranges": read,
+		"namespaces": read + " patch", "resourcequotas": read, "limitranges": read,
 		"pods": read + " patch delete create", "pods/status": "patch", "statefulsets.apps": read, "nodes": "list",
 		"restores.stategraft.io": whole, "restores/status.stategraft.io": "get update patch", "restores/finalizers.stategraft.io": "update",
 		"backups.stategraft.io": whole + " delete", "backups/status.stategraft.io": "get update patch",

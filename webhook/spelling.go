@@ -31,8 +31,8 @@ func carriesOwn(pod *workload.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, own) || slices.ContainsFunc(pod.Spec.InitContainers, own)
 }
 
-// ourOwn are keys that Stategraft writes on pods.
-var ourOwn = []string{api.LabelInjected, api.LabelLookup, api.LabelVerify, api.AnnotationRestoreAnswer}
+// ourOwn are keys that Stategraft writes on pods and namespaces.
+var ourOwn = []string{api.LabelInjected, api.LabelLookup, api.LabelVerify, api.LabelRestoring, api.AnnotationRestoreAnswer}
 
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string

@@ -30,7 +30,7 @@ type kind struct {
 }
 
 var (
-	kindRestore = kind{crdRestores, "no running pod can be restored, and an API server that starts without it refuses every pod of labelled namespaces (policy " + pendingName + ")",
+	kindRestore = kind{crdRestores, "no running pod can be restored, and an API server that starts without it refuses every pod of namespaces with a Restore under way (policy " + pendingName + ")",
 		reflect.TypeFor[api.RestoreSpec](), reflect.TypeFor[api.RestoreStatus]()}
 	kindBackup   = kind{crdBackups, "nothing can be backed up", reflect.TypeFor[api.BackupSpec](), reflect.TypeFor[api.BackupStatus]()}
 	kindSchedule = kind{crdSchedules, "nothing is backed up by itself", reflect.TypeFor[api.BackupScheduleSpec](), reflect.TypeFor[api.BackupScheduleStatus]()}

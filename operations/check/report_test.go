@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,19 +59,7 @@ func TestReportGolden(t *testing.T) {
 		if err := c.write(&got); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", c.file)
-		if *golden.Update {
-			if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v; with -update it is written", err)
-		}
-		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.file, &got, want)
-		}
+		golden.Compare(t, "testdata/"+c.file, got.Bytes())
 	}
 }
 

@@ -35,7 +35,7 @@ func noCRD(r rig) {
 	if out, err := r.Kubectl(r.ctx, nil, "delete", "crd", "restores.stategraft.io"); err != nil {
 		r.Fatalf("%v: %s", err, out)
 	}
-	report, status := r.eventually("restore-crd", check.Fail, "restores.stategraft.io", "refuses every pod of labelled namespaces")
+	report, status := r.eventually("restore-crd", check.Fail, "restores.stategraft.io", "refuses every pod of namespaces with a Restore under way")
 	if status != 1 {
 		r.Errorf("status %d", status)
 	}

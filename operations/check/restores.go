@@ -38,9 +38,9 @@ func lookRestores(ctx context.Context, c *Cluster) []Finding {
 	if err != nil && (c.Namespace == "" || !forbidden(err)) {
 		return skipped(err)
 	}
-	labels := map[string]string{}
+	labels := map[string]map[string]string{}
 	for i := range all {
-		labels[all[i].Name] = all[i].Labels[api.LabelInject]
+		labels[all[i].Name] = all[i].Labels
 	}
 	var findings []Finding
 	var restores []api.Restore
@@ -54,8 +54,8 @@ func lookRestores(ctx context.Context, c *Cluster) []Finding {
 			return
 		}
 		findings = append(findings, judgeRestore(restore, c.Now())...)
-		if label, known := labels[restore.Namespace]; known && label != api.InjectEnabled {
-			findings = append(findings, judgeUnlabelledRestore(restore)...)
+		if space, known := labels[restore.Namespace]; known {
+			findings = append(findings, judgeLabels(restore, space, c.Now())...)
 		}
 	})
 	findings = append(findings, judgeHalfReplaced(restores)...)
@@ -210,10 +210,22 @@ func judgeRestoringPods(r *api.Restore, cancel string) []Finding {
 	return findings
 }
 
-// judgeUnlabelledRestore judges one whose pods nobody holds back any more.
-func judgeUnlabelledRestore(r *api.Restore) []Finding {
+// markedWithin is how long the controller may take to label the namespace of a Restore
+// again (operations/restore/marks.go).
+const markedWithin = 2 * time.Minute
+
+// judgeLabels judges one whose pods nobody holds back, or the API server does not, by the
+// labels of its namespace.
+func judgeLabels(r *api.Restore, space map[string]string, now time.Time) []Finding {
 	if len(r.Status.Pending) == 0 {
 		return nil
+	}
+	if space[api.LabelInject] == api.InjectEnabled {
+		if space[api.LabelRestoring] == api.RestoringTrue || r.Status.Started == nil || now.Sub(r.Status.Started.Time) < markedWithin {
+			return nil
+		}
+		return []Finding{finding(Fail, r.Namespace+"/"+r.Name, "its namespace lacks the label %s, which the controller keeps there: while the webhook is down nothing keeps %s from starting without the restore", api.LabelRestoring, strings.Join(r.Status.Pending, ", ")).
+			With("see that the controller runs and may patch namespaces; kubectl label --overwrite namespace %s %s=%s", r.Namespace, api.LabelRestoring, api.RestoringTrue)}
 	}
 	return []Finding{finding(Fail, r.Namespace+"/"+r.Name, "its namespace is not labelled any more: nothing keeps %s from starting without the restore", strings.Join(r.Status.Pending, ", ")).
 		With("kubectl label --overwrite namespace %s %s=%s", r.Namespace, api.LabelInject, api.InjectEnabled)}

@@ -68,7 +68,7 @@ func TestCRD(t *testing.T) {
 		expect(t, c.what, judgeCRD(kindRestore, crd), c.want)
 	}
 	config := registered(t)
-	expect(t, "missing", look(t, "restore-crd", &config), "fail restores.stategraft.io: refuses every pod of labelled namespaces")
+	expect(t, "missing", look(t, "restore-crd", &config), "fail restores.stategraft.io: refuses every pod of namespaces with a Restore under way")
 	expect(t, "there", look(t, "restore-crd", &config, definition(t)), "ok restores.stategraft.io: ")
 }
 
@@ -158,7 +158,9 @@ func TestRestores(t *testing.T) {
 		if want == nil {
 			want = []string{"ok : 1 Restore, and none that is stuck"}
 		}
-		expect(t, c.what, look(t, "restores", controller(), labelledNamespace("ns"), restore), want...)
+		space := labelledNamespace("ns")
+		space.Labels[api.LabelRestoring] = api.RestoringTrue
+		expect(t, c.what, look(t, "restores", controller(), space, restore), want...)
 		held := len(restore.Status.Pending) > 0
 		if got := look(t, "restores", controller(), plain("ns"), restore); held != strings.Contains(got[len(got)-1].Message, "nothing keeps db-0, db-1 from starting") {
 			t.Errorf("%s, without the label: %+v", c.what, got)
@@ -200,4 +202,22 @@ func TestRefusedByPending(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0].Remedy, "restore list -n ns") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Pods are held where the namespace bears both labels.
+func TestLabelsOfRestore(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(age time.Duration, pending ...string) *api.Restore {
+		r := &api.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}}
+		r.Status.Pending, r.Status.Started = pending, new(metav1.NewTime(now.Add(-age)))
+		return r
+	}
+	both := map[string]string{api.LabelInject: api.InjectEnabled, api.LabelRestoring: api.RestoringTrue}
+	one := map[string]string{api.LabelInject: api.InjectEnabled}
+	expect(t, "both", judgeLabels(at(time.Hour, "db-0"), both, now))
+	expect(t, "nothing pending", judgeLabels(at(time.Hour), nil, now))
+	expect(t, "just begun", judgeLabels(at(time.Minute, "db-0"), one, now))
+	expect(t, "without ours", judgeLabels(at(time.Hour, "db-0"), one, now), "fail ns/r: lacks the label stategraft.io/restoring")
+	expect(t, "another value", judgeLabels(at(time.Hour, "db-0"), map[string]string{api.LabelInject: api.InjectEnabled, api.LabelRestoring: "no"}, now), "fail ns/r: lacks the label")
+	expect(t, "without theirs", judgeLabels(at(time.Minute, "db-0"), map[string]string{api.LabelRestoring: api.RestoringTrue}, now), "fail ns/r: not labelled any more: nothing keeps db-0")
 }

@@ -109,7 +109,7 @@ func TestAwaitsUntilDeadline(t *testing.T) {
 	f := facts(1, 1, spec(selectApp), func(f *Facts) { f.Awaited = []string{"cas-1"} })
 	_, p := Accept(f)
 	v := &verdict{problem: p}
-	s := accept(r, v, today.Add(time.Hour))
+	s := accept(r, v, today.Add(time.Minute))
 	if is, _ := condition(&s.status, api.ConditionAccepted); is || s.status.Phase != api.RestoreWaiting || s.after <= 0 || s.after > 30*time.Second {
 		t.Fatalf("%+v, looked at again after %s", s.status, s.after)
 	}

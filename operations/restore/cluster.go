@@ -39,6 +39,9 @@ type cluster interface {
 	restore(ctx context.Context, at types.NamespacedName) (*api.Restore, error)
 	restores(ctx context.Context, namespace string) ([]api.Restore, error)
 	labelled(ctx context.Context, namespace string) (bool, error)
+	// marked are the namespaces that bear the label LabelRestoring, with their
+	// resourceVersions: all, or the one that is named if it does.
+	marked(ctx context.Context, namespace string) (map[string]string, error)
 	pod(ctx context.Context, at types.NamespacedName) (*corev1.Pod, error)
 	// pods reads those of the names that there are; all of the namespace for none.
 	pods(ctx context.Context, namespace string, names []string) ([]*corev1.Pod, error)
@@ -49,6 +52,9 @@ type cluster interface {
 
 	writeStatus(ctx context.Context, r *api.Restore) error
 	writeFinalizer(ctx context.Context, r *api.Restore, on bool) error
+	mark(ctx context.Context, namespace string) error
+	// unmark does so if nobody has written the namespace since that version.
+	unmark(ctx context.Context, namespace, version string) error
 	probe(ctx context.Context, r *api.Restore) (probe, error)
 	remove(ctx context.Context, pod *corev1.Pod) error
 	lift(ctx context.Context, pod *corev1.Pod) error

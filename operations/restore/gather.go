@@ -197,6 +197,13 @@ func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, er
 			// deadline, have nothing to do with that.
 			w.probe = probe{failed: line(err.Error())}
 		}
+		if !w.probe.refused { // somebody may have taken the label off, without which nothing is
+			if err := r.mark(ctx, restore); ctx.Err() != nil {
+				return w, err
+			} else if err != nil && w.probe.failed == "" {
+				w.probe = probe{failed: line(err.Error())}
+			}
+		}
 	}
 	return w, nil
 }

@@ -79,7 +79,7 @@ func TestProbeThatFails(t *testing.T) {
 			deleted++
 			return nil
 		},
-	}, restore, coursePod("a"), coursePod("b"), coursePod("c"))
+	}, labelledNamespace(), restore, coursePod("a"), coursePod("b"), coursePod("c"))
 	if _, err := reconcilerOn(l, &sidecars{}, nil).Reconcile(t.Context(), reconcile.Request{NamespacedName: nameOf(restore)}); err != nil {
 		t.Error(err)
 	}

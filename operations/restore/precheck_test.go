@@ -225,7 +225,7 @@ func TestLookupIsRemoved(t *testing.T) {
 		if c.change != nil {
 			c.change(restore)
 		}
-		l, _ := liveOn(t, interceptor.Funcs{}, restore)
+		l, _ := liveOn(t, interceptor.Funcs{}, labelledNamespace(), restore)
 		read, err := l.restore(t.Context(), nameOf(restore))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"slices"
@@ -42,7 +43,7 @@ func (s *sim) ask() {
 // play lets things happen until the Restore is over, or for so many steps.
 func (s *sim) play(steps int, each func(step int)) {
 	r, sweeps := s.controller(), s.sweeper()
-	due, sweep := s.now, s.now
+	due, sweep, marks := s.now, s.now, s.now
 	for i := range steps {
 		each(i)
 		s.now = s.now.Add(time.Duration(s.rand.IntN(400)) * time.Millisecond)
@@ -59,6 +60,10 @@ func (s *sim) play(steps int, each func(step int)) {
 			sweep = s.now.Add(sweepEvery)
 			s.sweep(sweeps)
 		}
+		if s.now.After(marks) {
+			marks = s.now.Add(marksEvery)
+			s.survives(func() error { return r.sweepMarks(context.Background()) })
+		}
 		s.world()
 		if s.quiet() {
 			return
@@ -68,7 +73,7 @@ func (s *sim) play(steps int, each func(step int)) {
 
 // quiet tells whether nothing further is going to happen.
 func (s *sim) quiet() bool {
-	if s.restore_ != nil && (!s.restore_.Status.Phase.Final() || held(s.restore_)) || len(s.pods_) < s.replicas {
+	if s.restore_ != nil && (!s.restore_.Status.Phase.Final() || held(s.restore_)) || len(s.pods_) < s.replicas || s.marked_ {
 		return false
 	}
 	for _, pod := range s.pods_ {

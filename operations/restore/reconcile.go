@@ -38,7 +38,8 @@ type reconciler struct {
 	throttle *throttle
 
 	// beginning is held from reading the other Restores of a namespace to writing that
-	// this one has their pods, so that no two have the same.
+	// this one has their pods, so that no two have the same; and from reading that none
+	// is under way to taking the namespace's label off.
 	beginning sync.Mutex
 	checking  chan struct{}
 }
@@ -79,8 +80,21 @@ func watched(r *api.Restore) []string {
 	return slices.Concat(podNames(r), r.Spec.Pods.Names)
 }
 
-// step reads what the stage asks for, and does what comes next.
+// step takes a Restore a step further, and takes the label off its namespace where that
+// was the last.
 func (r *reconciler) step(ctx context.Context, restore *api.Restore) (reconcile.Result, error) {
+	before := held(restore)
+	result, err := r.stage(ctx, restore)
+	if before && !held(restore) {
+		if err := r.unmark(ctx, restore.Namespace); err != nil && !outdated(err) && ctx.Err() == nil {
+			r.log.Error(err, "a label that is not needed any more stays for now", "namespace", restore.Namespace) // keepMarks takes it off
+		}
+	}
+	return result, err
+}
+
+// stage reads what the stage asks for, and does what comes next.
+func (r *reconciler) stage(ctx context.Context, restore *api.Restore) (reconcile.Result, error) {
 	switch stageOf(restore) {
 	case stageAccept:
 		return r.accept(ctx, restore)
@@ -154,8 +168,13 @@ func overlap(r *api.Restore, others []api.Restore) *Problem {
 
 // do does a step, in the order that step says.
 func (r *reconciler) do(ctx context.Context, restore *api.Restore, s step) (reconcile.Result, error) {
-	if s.hold && !held(restore) {
-		if err := r.cluster.writeFinalizer(ctx, restore, true); err != nil {
+	if s.hold {
+		if !held(restore) {
+			if err := r.cluster.writeFinalizer(ctx, restore, true); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
+		if err := r.mark(ctx, restore); err != nil {
 			return reconcile.Result{}, err
 		}
 	}

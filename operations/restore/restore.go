@@ -3,7 +3,7 @@
 //
 //	types.go                                             what a Restore is judged by
 //	spec, pods, accept, awaited, resolve, plan, racks,
-//	topology, budget, describe .go                                       whether and how it can be done; pure
+//	topology, budget, describe .go                       whether and how it can be done; pure
 //	course.go, begin.go, observe.go, finish.go,
 //	cancel.go, say.go                                    the next step, a function of the object and its pods; pure
 //	look.go                                              what a pod looks like; pure
@@ -11,6 +11,7 @@
 //	reconcile.go, gather.go, precheck.go, storage.go,
 //	previous.go, cluster.go, run.go                      reading, and doing the step
 //	sweep.go                                             pods that wait for a Restore that is not there
+//	marks.go, label.go                                   the label on namespaces with Restores under way
 //	throttle.go, events.go, metrics.go, restore.go       the rest, Add
 //
 // The controller may end at any instant: what is written to the object comes before

@@ -98,6 +98,7 @@ func (r *runner) run(ctx context.Context) error {
 	go func() { failed <- restores.Start(ctx) }()
 	go func() { failed <- c.Start(ctx) }()
 	go r.sweeper.run(ctx)
+	go r.reconciler.keepMarks(ctx)
 	go measureAll(ctx, restores, r.reconciler.clock)
 	err = <-failed
 	cancel()

@@ -38,6 +38,10 @@ type sim struct {
 	webhookDown bool
 	policyKnows []string // pending list as the API server's policy knows it
 	policyProbe string
+	marked_     bool         // the namespace bears the label
+	policyLooks bool         // so far as the policy knows
+	space       string       // the namespace's version
+	meddled     bool         // somebody has taken the label off
 	leaky       bool         // one of the API servers knows the list later than that which was asked
 	webhookSees *api.Restore // as the webhook's informer has it
 
@@ -182,8 +186,13 @@ func (s *sim) sweeper() *sweeper {
 	}}
 }
 
-// sweep sweeps once; the process may end in it.
+// sweep sweeps once.
 func (s *sim) sweep(sweeps *sweeper) {
+	s.survives(func() error { return sweeps.sweep(context.Background()) })
+}
+
+// survives does what a process may end in.
+func (s *sim) survives(do func() error) {
 	defer func() {
 		if e := recover(); e != nil {
 			if _, is := e.(crashed); !is {
@@ -191,7 +200,7 @@ func (s *sim) sweep(sweeps *sweeper) {
 			}
 		}
 	}()
-	if err := sweeps.sweep(context.Background()); err != nil && !strings.Contains(err.Error(), "a flake") {
+	if err := do(); err != nil && !strings.Contains(err.Error(), "a flake") {
 		s.wrong("sweeping: %v", err)
 	}
 }

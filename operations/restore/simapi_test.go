@@ -34,6 +34,35 @@ func (s *sim) restores(context.Context, string) (list []api.Restore, err error) 
 	return list, s.read()
 }
 
+func (s *sim) marked(context.Context, string) (map[string]string, error) {
+	if s.marked_ {
+		return map[string]string{"ns": s.space}, s.read()
+	}
+	return nil, s.read()
+}
+
+func (s *sim) mark(context.Context, string) error {
+	return s.effect("label on", func() error {
+		if !s.marked_ {
+			s.marked_, s.space = true, s.bump()
+		}
+		return nil
+	})
+}
+
+func (s *sim) unmark(_ context.Context, _, version string) error {
+	return s.effect("label off", func() error {
+		if version != s.space {
+			return conflict("namespaces", "ns")
+		}
+		if s.restore_ != nil && needsMark(*s.restore_) {
+			s.wrong("the label goes while a Restore is under way")
+		}
+		s.marked_, s.space = false, s.bump()
+		return nil
+	})
+}
+
 func (s *sim) labelled(context.Context, string) (bool, error) { return true, s.read() }
 func (s *sim) set(context.Context, types.NamespacedName) (*appsv1.StatefulSet, error) {
 	set := factSet(int32(s.replicas))
@@ -78,6 +107,9 @@ func (s *sim) writeStatus(_ context.Context, r *api.Restore) error {
 		if len(r.Status.Pending) > 0 && !held(s.restore_) {
 			s.wrong("pods are pending without a finalizer")
 		}
+		if len(r.Status.Pending) > 0 && !s.marked_ && !s.meddled {
+			s.wrong("pods are pending in a namespace without the label")
+		}
 		return nil
 	})
 }
@@ -106,7 +138,7 @@ func (s *sim) writeFinalizer(_ context.Context, r *api.Restore, on bool) error {
 }
 
 func (s *sim) probe(_ context.Context, r *api.Restore) (probe, error) {
-	return probe{refused: s.policyProbe == r.Status.Probe}, s.read()
+	return probe{refused: s.policyLooks && s.policyProbe == r.Status.Probe}, s.read()
 }
 
 func (s *sim) remove(_ context.Context, pod *corev1.Pod) error {
@@ -143,8 +175,8 @@ func (s *sim) judgeRemoval(pod *corev1.Pod) {
 		}
 	case !pending || has:
 		s.wrong("pod %s is deleted, pending %v, with its container %v", pod.Name, pending, has)
-	case !slices.Contains(s.policyKnows, pod.Name) && !pod.CreationTimestamp.After(today):
-		s.wrong("pod %s is deleted before the API server knows of the list", pod.Name)
+	case !(s.policyLooks && slices.Contains(s.policyKnows, pod.Name)) && !pod.CreationTimestamp.After(today):
+		s.wrong("pod %s is deleted before the API server knows of the list, or looks at the namespace", pod.Name)
 	}
 }
 
@@ -175,8 +207,8 @@ func (s *sim) lift(_ context.Context, pod *corev1.Pod) error {
 		if limit := int(s.restore_.Spec.Parallel); limit > 0 && running >= limit {
 			s.wrong("%d pods restore at once, and %s is let start", running, pod.Name)
 		}
-		if !slices.Contains(s.policyKnows, pod.Name) {
-			s.wrong("the gate of %s is lifted before the API server knows of the list", pod.Name)
+		if !s.policyLooks || !slices.Contains(s.policyKnows, pod.Name) {
+			s.wrong("the gate of %s is lifted before the API server knows of the list, or looks at the namespace", pod.Name)
 		}
 		if s.restore_.Spec.Suspend {
 			s.logf("lifted while suspended") // the suspension may have come after the read

@@ -28,7 +28,7 @@ func (s *sim) create(name string, admitted bool) {
 				pod.Spec.InitContainers = []corev1.Container{{Name: containerRestore, Env: []corev1.EnvVar{{Name: api.EnvRestoreID, Value: order.ID}}}}
 			}
 		}
-		if slices.Contains(s.policyKnows, name) && (s.restore_ == nil || restoreID(pod) != s.restore_.Status.ID) && !(s.leaky && s.chance(0.3)) {
+		if s.policyLooks && slices.Contains(s.policyKnows, name) && (s.restore_ == nil || restoreID(pod) != s.restore_.Status.ID) && !(s.leaky && s.chance(0.3)) {
 			s.logf("the policy refuses %s", name)
 			return
 		}
@@ -70,8 +70,12 @@ func (s *sim) world() {
 }
 
 func (s *sim) learn() {
-	if s.rand.IntN(2) == 0 {
+	switch s.rand.IntN(4) {
+	case 0, 1:
 		s.webhookSees = s.restore_.DeepCopy()
+		return
+	case 2:
+		s.policyLooks = s.marked_
 		return
 	}
 	s.policyKnows, s.policyProbe = nil, ""

@@ -10,13 +10,13 @@ import (
 )
 
 // step is what is to be done next with a Restore. The order is fixed: the finalizer
-// goes on, the status is written, the events are told, pods are deleted, gates are
-// lifted, the finalizer goes off. So nothing is done that is not written down, and
+// goes on and then the namespace's label, the status is written, the events are told,
+// pods are deleted, gates are lifted, the finalizer goes off and then the label. So nothing is done that is not written down, and
 // whoever finds the object after a crash goes on from there.
 type step struct {
 	status    api.RestoreStatus // as it is to be; written where it differs
-	hold      bool              // put the finalizer on
-	free      bool              // take it off
+	hold      bool              // put finalizer and label on
+	free      bool              // take the finalizer off, and the label if no other needs it
 	say       []saying
 	remove    []removal
 	lift      []*corev1.Pod
