@@ -99,3 +99,25 @@ func TestFreshBeforeDeleting(t *testing.T) {
 		}
 	}
 }
+
+// A backup ends while the storage is listed: that the listing does not have it is no
+// reason to wait for minutes, and none to delete.
+func TestEndsWhileListing(t *testing.T) {
+	s := newSim(t, 1, at("2026-12-01 02:00"))
+	s.run(at("2026-12-03 12:00"))
+	s.edit(func(s *api.BackupScheduleSpec) { s.Retention.KeepLast = new(int32(1)) })
+	s.whileListing = func() {
+		s.byHand("before-upgrade")
+		s.operate()
+		s.finish(s.find("before-upgrade"), api.BackupComplete)
+		s.sync()
+	}
+	s.reconcile()
+	if r := s.schedule().Status.Retention; s.whileListing != nil || len(s.gone) != 0 || r != nil && r.Held != "" {
+		t.Errorf("listed %v, gone %v, %+v", s.whileListing == nil, s.gone, r)
+	}
+	s.run(at("2026-12-03 12:02"))
+	if r := s.schedule().Status.Retention; len(s.gone) == 0 || r.Held == "ListShort" {
+		t.Errorf("gone %v two minutes later, %+v", s.gone, r)
+	}
+}

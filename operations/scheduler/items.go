@@ -158,6 +158,23 @@ func using(r *api.Restore) bool {
 	return !r.Spec.DryRun && (!r.Status.Phase.Final() || len(r.Status.Pending) > 0)
 }
 
+// ended is when the last backup of the cluster ended that was made here, and what a
+// listing has to be younger than. What ends is stored a moment before, and written down
+// in seconds.
+func (w *world) ended(prefix string) (last time.Time) {
+	for _, list := range [][]*api.Backup{w.own, w.others} {
+		for _, b := range list {
+			if at := b.Status.Finished; at != nil && !b.Found() && prefixOf(b) == prefix && at.After(last) {
+				last = at.Time
+			}
+		}
+	}
+	if !last.IsZero() {
+		last = last.Add(time.Second)
+	}
+	return last
+}
+
 // restoring is a Restore of the cluster that has been accepted and is not over: what
 // it reads is settled a moment later, and nothing is deleted next to it.
 func (w *world) restoring(namespace, prefix string) *api.Restore {

@@ -22,6 +22,10 @@ func (r *reconciler) retention(ctx context.Context, s *api.BackupSchedule, w *wo
 		st.retain(s, w, p)
 		return done, nil
 	}
+	if ended := w.ended(p.prefix); !r.clock().After(ended) {
+		st.look(ended.Add(time.Second))
+		return done, nil
+	}
 	turn := key(s.Namespace, p.prefix)
 	if !r.turns.take(turn) {
 		st.look(r.clock().Add(turnPause))
@@ -35,7 +39,7 @@ func (r *reconciler) retention(ctx context.Context, s *api.BackupSchedule, w *wo
 		return done, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, askLimit)
-	listing := r.catalogue.Listing(bounded, s.Namespace, p.prefix, listingAge)
+	listing := r.catalogue.Listing(bounded, s.Namespace, p.prefix, min(listingAge, max(0, r.clock().Sub(w.ended(p.prefix)))))
 	cancel()
 	<-r.asking
 	done = func() { r.turns.give(turn) }
@@ -46,6 +50,11 @@ func (r *reconciler) retention(ctx context.Context, s *api.BackupSchedule, w *wo
 		return done, err
 	}
 	*w = *again
+	if listing.Failed == "" && !listing.Listed.After(w.ended(p.prefix)) {
+		// A backup has ended since: that the listing does not have it says nothing.
+		st.look(r.clock().Add(turnPause))
+		return done, nil
+	}
 	p, ask = survey(s, w, a, r.clock())
 	if ask {
 		p.decide(s, w, a, listing)

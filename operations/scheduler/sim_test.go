@@ -40,17 +40,18 @@ type sim struct {
 	busy    time.Duration // how long a deletion lasts
 	slow    func() bool   // whether the informers are behind
 
-	writes   map[string]int
-	made     map[string]int // Backups by name
-	gone     []string       // that retention deleted
-	told     []string
-	killAt   int // the write at which the process ends; 0 for none
-	after    bool
-	killOn   string // or the kind of write after which it does
-	onKill   func() // what happens while there is no process
-	wrote    int
-	listings int
-	uid      int
+	writes       map[string]int
+	made         map[string]int // Backups by name
+	gone         []string       // that retention deleted
+	told         []string
+	killAt       int // the write at which the process ends; 0 for none
+	after        bool
+	killOn       string // or the kind of write after which it does
+	onKill       func() // what happens while there is no process
+	wrote        int
+	listings     int
+	whileListing func() // once, before a listing is answered
+	uid          int
 }
 
 type killed struct{}
@@ -202,6 +203,10 @@ func (s *sim) list(_ context.Context, namespace, prefix string, _ time.Duration)
 		for _, b := range s.storage {
 			l.Backups = append(l.Backups, *b)
 		}
+	}
+	if happens := s.whileListing; happens != nil {
+		s.whileListing = nil
+		happens()
 	}
 	return l
 }

@@ -183,8 +183,8 @@ func (w Written) Check(keys []int, from, to time.Time) error {
 func head(list []int) []int { return list[:min(len(list), 5)] }
 
 // Writing writes a row every 100 ms into a keyspace until the function that it answers
-// is called.
-func (c *Cassandra) Writing(ctx context.Context, keyspace string, copies int) func() (Written, error) {
+// is called. The first is written when it returns.
+func (c *Cassandra) Writing(ctx context.Context, keyspace string, copies int) (func() (Written, error), error) {
 	type result struct {
 		out string
 		err error
@@ -195,15 +195,22 @@ func (c *Cassandra) Writing(ctx context.Context, keyspace string, copies int) fu
 		out, err := c.script(ctx, "writing.py", keyspace, strconv.Itoa(copies), stop)
 		done <- result{out, err}
 	}()
-	_, begun := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "timeout", "60", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done")
+	if _, err := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "timeout", "180", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done"); err != nil {
+		select {
+		case r := <-done:
+			err = errors.Join(err, r.err)
+		default:
+		}
+		return nil, fmt.Errorf("waiting for the first row: %w", err)
+	}
 	return func() (w Written, err error) {
 		_, touched := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "touch", stop)
 		r := <-done
-		if err := errors.Join(begun, touched, r.err); err != nil {
+		if err := errors.Join(touched, r.err); err != nil {
 			return w, fmt.Errorf("writing rows: %w", err)
 		}
 		return w, json.Unmarshal([]byte(r.out), &w)
-	}
+	}, nil
 }
 
 // Keys are those of the rows of a keyspace.

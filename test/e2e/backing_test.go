@@ -24,7 +24,8 @@ func TestScheduleEveryMinute(t *testing.T) {
 	step := stepper(t)
 	c, err := e.Cassandra(ctx, "minutely", Setup{Replicas: nodes})
 	step("ready", err)
-	stop := c.Writing(ctx, "e2e", nodes)
+	stop, err := c.Writing(ctx, "e2e", nodes)
+	step("writing", err)
 	keepLast := int32(2)
 	step("schedule made", c.AskSchedule(ctx, "every", api.BackupScheduleSpec{
 		Schedule: "* * * * *", Retention: &api.BackupRetention{KeepLast: &keepLast, DryRun: true},
@@ -102,16 +103,19 @@ func purgeWaits(ctx context.Context, t *testing.T, c *Cassandra, all, complete [
 	step("purge asked for", c.PatchSchedule(ctx, "every", `{"spec":{"retention":{"dryRun":false}}}`))
 	held := ""
 	for {
+		s, err := c.Schedule(ctx, "every")
+		if err != nil {
+			t.Fatal(err)
+		}
 		list, err := c.Backups(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		running := slices.ContainsFunc(list, func(b api.Backup) bool { return b.Name == "byhand" && !b.Status.Phase.Final() })
-		if s, err := c.Schedule(ctx, "every"); err == nil && s.Status.Retention != nil && s.Status.Retention.Held != "" {
-			held = s.Status.Retention.Held
-		}
-		if !running {
+		if !slices.ContainsFunc(list, func(b api.Backup) bool { return b.Name == "byhand" && !b.Status.Phase.Final() }) {
 			break
+		}
+		if r := s.Status.Retention; r != nil && r.Held != "" {
+			held = r.Held
 		}
 		for _, b := range list {
 			if b.DeletionTimestamp != nil {

@@ -99,7 +99,7 @@ func (c *Cassandra) Serve(ctx context.Context) func() (Serving, error) {
 		out, err := c.script(ctx, "serving.py", stop)
 		done <- result{out, err}
 	}()
-	_, begun := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "timeout", "60", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done")
+	_, begun := c.e.Exec(ctx, c.Namespace, c.Pod(0), "cassandra", "", "timeout", "180", "sh", "-c", "until [ -e "+stop+".begun ]; do sleep 0.1; done")
 	return func() (s Serving, err error) {
 		if begun != nil {
 			return s, fmt.Errorf("waiting for the first answer of the database: %w", begun)

@@ -16,7 +16,7 @@ session.default_timeout = 10
 if sys.argv[1] == "keys":
     print(json.dumps(sorted(row[0] for row in session.execute("SELECT key FROM %s.rows" % sys.argv[2]))))
     sys.exit()
-keyspace, copies, stop = sys.argv[2:]
+keyspace, copies, stop = sys.argv[1:]
 session.execute("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': %s}" % (keyspace, copies))
 session.execute("CREATE TABLE IF NOT EXISTS %s.rows (key int PRIMARY KEY, value text)" % keyspace)
 insert = session.prepare("INSERT INTO %s.rows (key, value) VALUES (?, ?)" % keyspace)
