@@ -16,6 +16,7 @@ var items = []scenario.Item{
 	{Name: "1  every minute for ten: restored, no overlap, retention", Test: "TestScheduleEveryMinute"},
 	{Name: "1  restored on trial; damage in the bucket is found", Test: "TestVerification"},
 	{Name: "2  real node: one fault after the other", Test: "TestBackupThroughFaults"},
+	{Name: "2  real node: a pod that never comes", Test: "TestBackupOfPodThatNeverComes"},
 	{Name: "4  total loss: bucket and chart alone", Test: "TestTotalLoss"},
 }
 
