@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +134,11 @@ func TestAnnotationValues(t *testing.T) {
 				}
 			} else {
 				count[1]++
+				if followedLater(c.key) {
+					injectedAllTheSame(t, out, c.key, c.remedy, where)
+					seen[c.key] = count
+					continue
+				}
 				want := workload.Skip
 				if c.key == api.AnnotationRestore {
 					want = workload.Refuse
@@ -158,6 +165,53 @@ func TestAnnotationValues(t *testing.T) {
 		if seen[key][0] == 0 || seen[key][1] == 0 {
 			t.Errorf("%s has %d good and %d bad values in this test", key, seen[key][0], seen[key][1])
 		}
+	}
+}
+
+// followedLater tells whether it is the controller that follows an annotation.
+func followedLater(key string) bool {
+	return key == api.AnnotationBackupSchedule || key == api.AnnotationRetain || key == api.AnnotationRPO
+}
+
+// injectedAllTheSame expects that a bad value of such an annotation takes nothing from the
+// pod, and is told as the API server tells it.
+func injectedAllTheSame(t *testing.T, out Outcome, key, remedy, where string) {
+	t.Helper()
+	if out.Verdict != workload.Inject || out.Patch == nil {
+		t.Errorf("%s: %s (%s), want it injected: %s", key, out.Verdict, out.Reason, out.Message)
+	}
+	told := answer(out).Warnings
+	checkWarnings(t, told)
+	for _, part := range []string{key + " of " + where + " is ", remedy} {
+		if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, key) && strings.Contains(text, part) }) {
+			t.Errorf("%s: warnings %q say no %q", key, told, part)
+		}
+	}
+}
+
+// Neither a patch nor a restore depends on what the controller is to follow; another bad
+// value keeps the pod from being injected as ever, and both are told.
+func TestUnfollowed(t *testing.T) {
+	bad := map[string]string{api.AnnotationBackupSchedule: "0 25 * * *", api.AnnotationRetain: "7d", api.AnnotationRPO: "soon"}
+	good, out := decideOn(cassandraPod), Decide(Input{Pod: cassandraPod, Namespace: Namespace{Name: "db", Labels: labelled().Labels, Annotations: bad}, Config: DefaultConfig()})
+	if out.Patch == nil || !reflect.DeepEqual(out.Patch.Operations, good.Patch.Operations) {
+		t.Errorf("%s (%s): the patch differs", out.Verdict, out.Reason)
+	}
+	if text := strings.Join(answer(out).Warnings, "\n"); strings.Count(text, "not followed until corrected") != 3 {
+		t.Errorf("warnings %q", text)
+	}
+	bad[api.AnnotationRestore] = "b1"
+	if out := decideOn(annotated(t, cassandraPod, bad)); out.Verdict != workload.Inject {
+		t.Errorf("with a restore: %s (%s) %s", out.Verdict, out.Reason, out.Message)
+	}
+	bad[api.AnnotationSpread] = "x"
+	delete(bad, api.AnnotationRestore)
+	out = decideOn(annotated(t, cassandraPod, bad))
+	if text := strings.Join(answer(out).Warnings, "\n"); out.Reason != workload.ReasonBadAnnotation || !strings.Contains(out.Message, api.AnnotationSpread) || strings.Contains(out.Message, "more") || !strings.Contains(text, api.AnnotationRPO) {
+		t.Errorf("beside another: %s (%s) %s, %q", out.Verdict, out.Reason, out.Message, text)
+	}
+	if got := Unfollowed("the pod", bad); len(got) != 3 || !strings.Contains(got[0], api.AnnotationBackupSchedule) {
+		t.Errorf("unfollowed %q", got)
 	}
 }
 

@@ -58,6 +58,10 @@ type Outcome struct {
 //	skip       |          |          | no            | skip
 //	any but inject or already-injected     | yes     | refuse, the same reason
 //
+// Settings are bad where a value is that what is added depends on. The annotations that
+// the controller follows (backup-schedule, retain, rpo) are not among them: a bad value
+// must not end the backups that there are. It is warned of.
+//
 // A pending order of a Restore is a restore that is asked for. It stands instead of
 // the namespace's annotation, and a pod with an annotation of its own beside it is
 // refused: it would be restored to the one and then to the other.
@@ -74,7 +78,7 @@ func Decide(in Input) Outcome {
 	out := decide(pod, &r, in)
 	out.Owner, _ = pod.Controller()
 	out.Unread = r.unread
-	out.Warnings = append(append(append([]string{}, r.unread...), r.warnings...), out.Warnings...)
+	out.Warnings = slices.Concat(r.unfollowed, r.unread, r.warnings, out.Warnings)
 	switch order := &r.settings.Order; {
 	case !r.refuses(out.Decision):
 	case order.Pending && r.restoreOwn:

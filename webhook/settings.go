@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
@@ -23,6 +24,9 @@ type resolved struct {
 	problems []problem
 	warnings []string
 	unread   []string // warnings of keys that are not read
+	// unfollowed are warnings of values that the controller cannot follow. Nothing that is
+	// added to the pod depends on them.
+	unfollowed []string
 
 	imageChosen  bool // the pod or its namespace names Medusa's image
 	restoreAsked bool // by the pod or its namespace, well or badly, or by an order
@@ -96,10 +100,31 @@ func (r *resolved) read(from layers) {
 		if !ok {
 			continue
 		}
-		if err := r.set(key, text); err != nil {
+		switch err := r.set(key, text); {
+		case err == nil:
+		case slices.Contains(perNamespace, key):
+			r.unfollowed = append(r.unfollowed, unfollowed(key, where, text, err))
+		default:
 			r.problems = append(r.problems, problem{key, fmt.Sprintf("annotation %s of %s is %q: %v", key, where, workload.Short(text), err)})
 		}
 	}
+}
+
+// Unfollowed says which annotations for the controller cannot be followed, of those that
+// stand on the pod or the namespace. Pods are injected all the same.
+func Unfollowed(where string, annotations map[string]string) (all []string) {
+	for _, key := range perNamespace {
+		if text, ok := annotations[key]; ok {
+			if err := new(resolved).set(key, text); err != nil {
+				all = append(all, unfollowed(key, where, text, err))
+			}
+		}
+	}
+	return all
+}
+
+func unfollowed(key, where, text string, err error) string {
+	return fmt.Sprintf("annotation %s of %s is %q: %v; not followed until corrected", key, where, workload.Short(text), err)
 }
 
 // set takes over one annotation. On an error the default stays.

@@ -28,10 +28,12 @@ and the storage has objects of each. docs/backup.md says what happens step by st
 
 --dry-run only shows the pods, and what speaks against backing them up.
 With --wait it stays until the end. Ctrl-C then leaves the Backup running.
+--timeout is the Backup's own: when that is up what is not complete has failed.
 
 Exit status: 0 when it is asked for (with --wait: complete; with --dry-run: could be
-complete), 1 when it failed, is not complete or was cancelled, 2 when the command line
-is wrong, no cluster answers, a right is lacking, or the time is up.`,
+complete), 1 when it failed, its time was up, it is not complete or was cancelled (with
+--dry-run: could not be complete), 2 when the command line is wrong, no cluster answers,
+a right is lacking, or it was interrupted or does not end.`,
 		Example: `  kubectl stategraft backup statefulset/cassandra --wait
   kubectl stategraft backup statefulset/cassandra --name before-upgrade --type full
   kubectl stategraft backup -l app.kubernetes.io/instance=ring --parallel 3 --timeout 6h
@@ -84,6 +86,11 @@ func (f *backupFlags) run(ctx context.Context, t *terminal, args []string) error
 	if f.dryRun {
 		return f.plan(ctx, t, at, made)
 	}
+	limited, cancel = context.WithTimeout(ctx, requestTimeout)
+	if doubts := backup.Doubts(limited, at, at.namespace, found.Pods); doubts != "" {
+		fmt.Fprintln(t.err, "warning:", doubts)
+	}
+	cancel()
 	return asking{object: made, madeUp: f.name == "", wait: f.wait, output: f.output,
 		follow: func() error { return f.follow(ctx, t, at, made.Name, longest(made)) }}.ask(ctx, t, at)
 }

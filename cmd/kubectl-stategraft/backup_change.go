@@ -17,13 +17,29 @@ func (f *backupFlags) changeCommand(change backup.Change) *cobra.Command {
 	short := map[backup.Change]string{
 		backup.Pin:     "Keep a Backup for good: no retention deletes it, and its data stay whoever deletes the object",
 		backup.Unpin:   "Let retention and deletionPolicy decide about a Backup again",
-		backup.Cancel:  "Give a Backup up: it begins no further pod, and is not complete",
+		backup.Cancel:  "Give a Backup up: it begins no further pod, and is not complete unless all pods complete even so",
 		backup.Suspend: "Begin no further pod; what runs is let finish, and the timeout goes on",
 		backup.Resume:  "Go on with a suspended Backup",
+	}
+	long := map[backup.Change]string{
+		backup.Cancel: `Gives Backups up: no further pod is begun. Pods that upload finish, and what they
+uploaded stays. It is not complete then, unless all pods complete even so.
+
+Exit status: 0 when somebody acts on it, 2 when nobody does, there is nothing to cancel,
+the command line is wrong, no cluster answers or a right is lacking.`,
+	}
+	example := map[backup.Change]string{
+		backup.Pin:     "  kubectl stategraft backup pin before-upgrade -n prod",
+		backup.Unpin:   "  kubectl stategraft backup unpin before-upgrade -n prod",
+		backup.Cancel:  "  kubectl stategraft backup cancel before-upgrade -n prod\n  kubectl stategraft backup wait before-upgrade -n prod      # what came of it",
+		backup.Suspend: "  kubectl stategraft backup suspend before-upgrade -n prod\n  kubectl stategraft backup resume before-upgrade -n prod    # goes on",
+		backup.Resume:  "  kubectl stategraft backup resume before-upgrade -n prod",
 	}
 	return &cobra.Command{
 		Use:               string(change) + " NAME...",
 		Short:             short[change],
+		Long:              long[change],
+		Example:           example[change],
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: f.completeBackups(func(b *api.Backup) bool { return change.Possible(b) == nil && change.Already(b) == "" }),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -85,9 +101,16 @@ func backupCancelled(ctx context.Context, t *terminal, at *reached, b *api.Backu
 	case !acted:
 		return backup.NotActed(b, actsWithin)
 	}
-	fmt.Fprintf(t.out, "%s cancelled\n", nameOf(b))
-	if now != nil && !now.Status.Phase.Final() {
-		fmt.Fprintf(t.err, "Pods whose backup runs finish it first: kubectl stategraft backup wait %s -n %s\n", b.Name, b.Namespace)
+	switch {
+	case now == nil:
+		fmt.Fprintf(t.out, "%s gone\n", nameOf(b))
+	case !now.Status.Phase.Final():
+		fmt.Fprintf(t.out, "%s is asked to be cancelled: pods that upload finish\n", nameOf(b))
+		fmt.Fprintf(t.err, "What comes of it: kubectl stategraft backup wait %s -n %s\n", b.Name, b.Namespace)
+	case now.Status.Phase != api.BackupCancelled:
+		fmt.Fprintf(t.out, "%s was over before it could be cancelled (%s)\n", nameOf(b), now.Status.Phase)
+	default:
+		fmt.Fprintf(t.out, "%s cancelled\n", nameOf(b))
 	}
 	return nil
 }

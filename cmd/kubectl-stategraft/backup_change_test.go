@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +51,28 @@ func TestBackupChanges(t *testing.T) {
 			t.Errorf("%s: %v, %q", args, err, out)
 		}
 	}
-	if out, notes, err := run(nil, "backup", "list", "--schedule", "weekly", "-n", "ns", "--kubeconfig", kubeconfig); err != nil || out != "" || notes != "No resources found in ns namespace.\n" {
+	if out, notes, err := run(nil, "backup", "list", "--schedule", "weekly", "-n", "ns", "--kubeconfig", kubeconfig); err == nil || errors.Is(err, errRefused) || err.Error() != "there is no BackupSchedule weekly in namespace ns, nor a Backup of one" || out != "" || notes != "" {
 		t.Errorf("%v, %q, %q", err, out, notes)
+	}
+}
+
+// What is asked to be cancelled may still become complete, and is not said to be
+// cancelled before it is.
+func TestBackupCancelSays(t *testing.T) {
+	for phase, want := range map[api.BackupPhase]string{
+		api.BackupRunning:   "backup.stategraft.io/b is asked to be cancelled: pods that upload finish\n",
+		api.BackupCancelled: "backup.stategraft.io/b cancelled\n",
+		api.BackupComplete:  "backup.stategraft.io/b was over before it could be cancelled (Complete)\n",
+	} {
+		_, kubeconfig := keepingServer(t, func(o client.Object) {
+			if b, ok := o.(*api.Backup); ok && b.Spec.Cancel {
+				b.Status.Phase, b.Status.Message = phase, "seen"
+			}
+		}, backupIn("b", func(b *api.Backup) { b.Status.Phase = api.BackupRunning }))
+		out, notes, err := run(nil, "backup", "cancel", "b", "-n", "ns", "--kubeconfig", kubeconfig)
+		if err != nil || out != want || strings.Contains(notes, "backup wait b -n ns") != (phase == api.BackupRunning) {
+			t.Errorf("%s: %v, %q, %q", phase, err, out, notes)
+		}
 	}
 }
 

@@ -25,11 +25,12 @@ Backup that is pinned are not deleted.
 
 On a terminal it is asked before data are deleted; --yes goes without, and is needed
 where there is no terminal. Data that a restore reads, or while a backup of the same
-cluster runs, are deleted after it; --wait stays until all is gone.
+cluster runs, are deleted after it; --wait stays until all is gone, and so does
+backup wait NAME --deleted later.
 
-Exit status: 0 when that is asked for (with --wait: done), 1 when it was refused or not
-agreed to, 2 when the command line is wrong, no cluster answers, a right is lacking, or
-the time is up.`,
+Exit status: 0 when that is asked for (with --wait: done), 1 when it is pinned or was not
+agreed to, 2 when the command line is wrong, it is not over, no cluster answers, a right
+is lacking, or --timeout is up.`,
 		Example: `  kubectl stategraft backup delete before-upgrade                  # as its spec has it
   kubectl stategraft backup delete before-upgrade --data --wait    # and its data
   kubectl stategraft backup delete before-upgrade --keep-data`,
@@ -146,7 +147,7 @@ func (f *backupFlags) deleteOne(ctx context.Context, t *terminal, at *reached, b
 	case backup.Fate(b, policy) == api.DeletionDelete:
 		fmt.Fprintf(t.out, "%s is being deleted, and its data before it\n", nameOf(b))
 		if !f.wait {
-			fmt.Fprintf(t.err, "To see it gone: kubectl stategraft backup delete %s --wait --yes; what it waits for: kubectl stategraft backup show %s\n", path, path)
+			fmt.Fprintf(t.err, "To see it gone: kubectl stategraft backup wait %s --deleted; what it waits for: kubectl stategraft backup show %s\n", path, path)
 		}
 	default:
 		fmt.Fprintf(t.out, "%s deleted; its data stay in the storage as %s\n", nameOf(b), ask.Clean(backup.InStorage(b)))

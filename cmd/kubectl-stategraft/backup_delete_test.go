@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -87,6 +89,40 @@ func TestBackupDeleteWaits(t *testing.T) {
 	}
 	if _, _, err := run(nil, "backup", "delete", "b", "--keep-data", "--wait", "-n", "ns", "--kubeconfig", kubeconfig); err != nil || len(s.backups()) != 0 {
 		t.Errorf("%v, %d left", err, len(s.backups()))
+	}
+}
+
+// What is being deleted can be waited for without asking for the deletion again.
+func TestBackupWaitDeleted(t *testing.T) {
+	_, kubeconfig := keepingServer(t, nil, backupIn("b", nil), backupIn("going", func(b *api.Backup) {
+		b.DeletionTimestamp, b.Finalizers = &metav1.Time{Time: time.Now()}, []string{api.FinalizerBackup}
+		b.Status.Phase, b.Status.Message, b.Spec.DeletionPolicy = api.BackupDeleting, "waits", api.DeletionDelete
+	}))
+	for line, want := range map[string]string{
+		"b --deleted":                         "the Backup b is not being deleted: kubectl stategraft backup delete b -n ns does that",
+		"going --deleted --timeout 300ms":     "the Backup going is not gone after 300ms (waits)",
+		"gone --deleted":                      "",
+		"backup.stategraft.io/gone --deleted": "",
+	} {
+		_, notes, err := run(nil, append([]string{"backup", "wait", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(line)...)...)
+		if want == "" && (err != nil || notes != "There is no Backup gone (any more).\n") || want != "" && (err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %q", line, err, notes)
+		}
+	}
+	s, kubeconfig := keepingServer(t, nil, backupIn("b", func(b *api.Backup) {
+		b.DeletionTimestamp, b.Finalizers, b.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, []string{api.FinalizerBackup}, api.DeletionDelete
+	}))
+	timer := time.AfterFunc(200*time.Millisecond, func() {
+		s.Lock()
+		defer s.Unlock()
+		b := s.find("backups", "ns", "b").DeepCopyObject().(client.Object)
+		b.SetFinalizers(nil)
+		s.put(b)
+	})
+	defer timer.Stop()
+	out, _, err := run(nil, "backup", "wait", "b", "--deleted", "-n", "ns", "--kubeconfig", kubeconfig)
+	if err != nil || out != "backup.stategraft.io/b gone, and its data\n" {
+		t.Errorf("%v, %q", err, out)
 	}
 }
 

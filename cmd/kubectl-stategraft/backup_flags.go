@@ -23,6 +23,7 @@ type backupFlags struct {
 	set                          *pflag.FlagSet // what of these was given
 
 	wait, yes, data, keepData bool
+	deleted                   bool // is waited for
 	allNamespace              bool
 	timeout                   time.Duration // of the waiting
 	schedule, output          string

@@ -15,9 +15,13 @@ import (
 
 func (f *backupFlags) listCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:               "list",
-		Aliases:           []string{"ls"},
-		Short:             "List Backups: those that were made here, and those found in the storage",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List Backups: those that were made here, and those found in the storage",
+		Example: `  kubectl stategraft backup list -n prod
+  kubectl stategraft backup list -A -o wide
+  kubectl stategraft backup list -n prod --schedule nightly
+  kubectl stategraft backup list -n prod -o name`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -50,6 +54,11 @@ func (f *backupFlags) list(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
+	if len(list.Items) == 0 && f.schedule != "" {
+		if err := backup.NoSchedule(limited, at, namespace, f.schedule); err != nil {
+			return interrupted(ctx, err)
+		}
+	}
 	if done, err := printed(t, f.output, namespace, list.ListMeta, list.Items); done {
 		return err
 	}
@@ -78,8 +87,10 @@ func (f *backupFlags) selects() (client.ListOption, error) {
 
 func (f *backupFlags) showCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:               "show NAME",
-		Short:             "Show a Backup: its pods, what the storage has of them, whether it was restored on trial, what to do next",
+		Use:   "show NAME",
+		Short: "Show a Backup: its pods, what the storage has of them, whether it was restored on trial, what to do next",
+		Example: `  kubectl stategraft backup show nightly-20261130-030000 -n prod
+  kubectl stategraft backup show nightly-20261130-030000 -n prod -o yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeBackups(nil),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -121,7 +121,8 @@ func TestBackupOnControlPlane(t *testing.T) {
 	}
 	kubectl(list, "apply", "-f", "-")
 	try("backup list", 0, "b ", "c ")
-	try("status", 0, "Namespace default is not labelled", "No pod that ought to be backed up")
+	try("status", 0, "Namespace default is not labelled, and new pods of it get no sidecar")
+	try("status --check", 1, "of which no backup is made")
 	try("sync", 2, "kubectl label namespace default stategraft.io/inject=enabled")
 	kubectl("", "label", "namespace", "default", api.LabelInject+"="+api.InjectEnabled)
 	try("sync", 2, "there is no ConfigMap stategraft-catalogue in namespace default, which the controller makes")

@@ -127,7 +127,7 @@ func TestBackupUsage(t *testing.T) {
 		"backup cancel old":                               "the Backup old is over (Complete): there is nothing to cancel",
 		"backup cancel found":                             "was found in the storage, and nothing here makes it",
 		"backup suspend old":                              "is over (Complete)",
-		"status x":                                        "unknown command",
+		"status x":                                        "status takes no names; for the namespace say -n x",
 		"status -o name":                                  "--output name: it takes json, yaml, wide",
 		"status -n gone":                                  `there is no namespace "gone"`,
 		"sync --timeout 0s":                               "--timeout 0s: it takes a duration above zero",
@@ -158,6 +158,18 @@ func TestBackupUsage(t *testing.T) {
 	}
 }
 
+// What cannot be is said as it is asked for, and asked for all the same: what lacks may
+// come a moment later.
+func TestBackupWarns(t *testing.T) {
+	pod := twoPods()[0]
+	pod.Labels = map[string]string{"app": "db"}
+	s, kubeconfig := keepingServer(t, nil, &pod)
+	_, notes, err := run(nil, "backup", "pod/db-0", "--name", "b", "-n", "ns", "--kubeconfig", kubeconfig)
+	if err != nil || len(s.backups()) != 1 || !strings.HasPrefix(notes, "warning: none of the pods has a sidecar: re-create them once") {
+		t.Errorf("%v, %q, %d made", err, notes, len(s.backups()))
+	}
+}
+
 // TestBackupRuns goes through what a command prints, leaves and ends with.
 func TestBackupRuns(t *testing.T) {
 	for _, c := range []struct {
@@ -180,6 +192,11 @@ func TestBackupRuns(t *testing.T) {
 		{"time is up", "wait running --timeout 300ms", nil, false, "the Backup running is not over after 300ms (Running: pods upload); it goes on.\n  to see it:    kubectl stategraft backup wait running -n ns\n  to cancel it: kubectl stategraft backup cancel running -n ns", "Running", "", 1},
 		{"planned", "sts/db --dry-run", backsUp(api.BackupComplete, ""), false, "", "db-0   db-0   back up", "", 0},
 		{"planned, as YAML", "sts/db --dry-run -o yaml", backsUp(api.BackupComplete, ""), false, "", "phase: Planned", "", 0},
+		{"would be refused", "sts/db --dry-run", func(o client.Object) {
+			if b, ok := o.(*api.Backup); ok {
+				b.Status.Phase, b.Status.Message = api.BackupPlanned, "it would wait: namespace ns does not have the label"
+			}
+		}, true, "", "This cannot be backed up: it would wait: namespace ns does not have the label", "", 0},
 		{"cannot be planned", "sts/db --dry-run", func(o client.Object) {
 			if b, ok := o.(*api.Backup); ok {
 				b.Status.Phase, b.Status.Message = api.BackupFailed, "no sidecars"

@@ -18,10 +18,14 @@ func (f *backupFlags) waitCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait NAME",
 		Short: "Stay until a Backup is over, and show how far each pod is",
-		Long: `Follows a Backup to its end. Ctrl-C leaves it running.
+		Long: `Follows a Backup to its end. Ctrl-C leaves it running. With --deleted it stays until a
+Backup that is being deleted is gone, with its data where these are deleted.
 
-Exit status: 0 when it is complete, 1 when it is not or was cancelled, 2 when the time
-is up or it could not be followed.`,
+Exit status: 0 when it is complete (with --deleted: gone), 1 when it is not, was
+cancelled or was deleted meanwhile, 2 when --timeout is up, it was interrupted or it
+could not be followed.`,
+		Example: `  kubectl stategraft backup wait before-upgrade -n prod --timeout 2h
+  kubectl stategraft backup wait before-upgrade -n prod --deleted`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeBackups(func(b *api.Backup) bool { return !b.Status.Phase.Final() }),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -33,14 +37,23 @@ is up or it could not be followed.`,
 					return fmt.Errorf("--timeout %s: it takes a duration, such as 2h, or 0 to wait for the end", f.timeout)
 				}
 				at, b, err := f.get(ctx, args[0])
-				if err != nil {
+				switch {
+				case f.deleted && errors.Is(err, backup.ErrNone):
+					fmt.Fprintf(t.err, "There is no Backup %s (any more).\n", backupName(args[0]))
+					return nil
+				case err != nil:
 					return err
+				case f.deleted && b.DeletionTimestamp.IsZero():
+					return fmt.Errorf("the Backup %s is not being deleted: kubectl stategraft backup delete %s -n %s does that", b.Name, b.Name, b.Namespace)
+				case f.deleted:
+					return f.untilGone(ctx, t, at, b, "")
 				}
 				return f.follow(ctx, t, at, b.Name, f.timeout)
 			})
 		},
 	}
 	command.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait, such as 2h (default: to the end)")
+	command.Flags().BoolVar(&f.deleted, "deleted", false, "stay until a Backup that is being deleted is gone")
 	f.addOutput(command.Flags(), "json|yaml|name")
 	completeFlags(command, map[string][]string{"output": {"json", "yaml", "name"}})
 	return command

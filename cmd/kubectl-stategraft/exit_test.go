@@ -64,6 +64,8 @@ func TestExitStatus(t *testing.T) {
 		{"one of two refused", database + "---\n" + stranger, with(inject, "--annotation", "restore=b"), 1, "name: stategraft-restore", "refused"},
 		{"whole key", database, with(inject, "--annotation", "stategraft.io/restore=b"), 0, "name: stategraft-restore", ""},
 		{"bad value", database, with(explain, "--annotation", "spread=rack"), 0, "bad-annotation", ""},
+		{"bad value for the controller", database, with(explain, "--annotation", "backup-schedule=0 25 * * *"), 0, `annotation stategraft.io/backup-schedule of the pod is "0 25 * * *"`, ""},
+		{"and injected all the same", database, with(inject, "--annotation", "rpo=soon"), 0, "name: stategraft-medusa", ""},
 		{"namespace not labelled", database, with(explain, "--namespace-file", file("ns.yaml", unmarked)), 0, "namespace-not-labelled", ""},
 		{"from a file", "", []string{"explain", "-f", file("a.yaml", database), "-f", file("b.yaml", stranger)}, 0, "web: skip", ""},
 		{"others pass", service + "---\n" + database, with(inject, "--pass-others"), 0, "kind: Service", ""},

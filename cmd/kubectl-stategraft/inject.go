@@ -24,7 +24,7 @@ Pods that are skipped come out as they are, and standard error says why. With
 -o patch the JSON patch of each document is printed on a line of its own.`,
 		Example: `  kubectl stategraft inject -f cassandra.yaml
   helm template my-release bitnami/cassandra | kubectl stategraft inject -f - --pass-others
-  kubectl stategraft inject -f pod.yaml --annotation restore=nightly-20261130 -o patch`,
+  kubectl stategraft inject -f pod.yaml --annotation restore=20261130-030017-s1a2b3c4d-nightly-20261130-030000 -o patch`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			print, err := printer(f.output)
 			if err != nil {

@@ -47,7 +47,9 @@ into the storage (sync).
 Exit status: 0 for pods that are injected or skipped, for a cluster where nothing is
 broken and for a backup or restore that is done; 1 when a pod is refused, something is
 broken or behind, or a backup or restore failed; 2 when the input is not a pod or
-workload, or not everything could be looked at.`,
+workload, not everything could be looked at, the command line is wrong, no cluster
+answers, a right is lacking, or what was waited for goes on. Each command's help says
+more.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -42,13 +42,13 @@ With --wait it stays until the end. Ctrl-C then leaves the Restore running. Pods
 StatefulSet that are still to come are waited for, too.
 
 --backup takes the name of a Backup (kubectl stategraft backup list) or that of a backup
-in the storage.
+in the storage; a Restore object and the annotation take only the latter.
 
 Exit status: 0 when it is asked for (with --wait: completed; with --dry-run: could
 be done), 1 when it failed, was cancelled or was not agreed to, 2 when the command
-line is wrong, no cluster answers, a right is lacking, or the time is up.`,
+line is wrong, no cluster answers, a right is lacking, or --timeout is up.`,
 		Example: `  kubectl stategraft restore pod/cassandra-1 --wait                       # the newest complete backup
-  kubectl stategraft restore --backup nightly-20261129 statefulset/cassandra --dry-run
+  kubectl stategraft restore --backup nightly-20261130-030000 statefulset/cassandra --dry-run
   kubectl stategraft restore --backup 2026-11-30T08:00:00Z -l app=cassandra --yes --wait --timeout 2h
   kubectl stategraft restore --mode remote --source-cluster "prod/Test Cluster" statefulset/copy -n staging
   kubectl stategraft restore list -A`,

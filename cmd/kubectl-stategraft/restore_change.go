@@ -26,6 +26,7 @@ func (f *restoreFlags) changeCommand(change ask.Change) *cobra.Command {
 	command := &cobra.Command{
 		Use:               string(change) + " NAME...",
 		Short:             short[change],
+		Example:           "  kubectl stategraft restore " + string(change) + " back-to-monday -n prod",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -16,6 +16,7 @@ func (f *restoreFlags) listCommand() *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List Restores and how far they are",
+		Example:           "  kubectl stategraft restore list -n prod\n  kubectl stategraft restore list -A -o wide",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -51,6 +52,7 @@ func (f *restoreFlags) showCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show a Restore: how far each pod is, conditions, what to do next",
+		Example:           "  kubectl stategraft restore show back-to-monday -n prod",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {

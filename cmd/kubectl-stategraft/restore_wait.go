@@ -18,8 +18,8 @@ func (f *restoreFlags) waitCommand() *cobra.Command {
 		Short: "Stay until a Restore is over, and show how far each pod is",
 		Long: `Follows a Restore to its end. Ctrl-C leaves it running.
 
-Exit status: 0 when it completed, 1 when it failed or was cancelled, 2 when the time
-is up or it could not be followed.`,
+Exit status: 0 when it completed, 1 when it failed or was cancelled, 2 when
+--timeout is up or it could not be followed.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRestores,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -36,6 +36,14 @@ func backedUpAt(name string, ago time.Duration, pods ...string) *api.Backup {
 	})
 }
 
+// refusedSchedule is one whose spec cannot be followed.
+func refusedSchedule() *api.BackupSchedule {
+	s := &api.BackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly"}, Spec: api.BackupScheduleSpec{Schedule: "0 3 31 6 *"}}
+	s.Spec.Template.Spec.Pods = &api.BackupPods{Workload: &api.BackupWorkload{Name: "db"}}
+	s.Status.Conditions = []metav1.Condition{{Type: api.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "InvalidSchedule", Message: "it cannot be read"}}
+	return s
+}
+
 // TestStatus tells by the output and by the exit status whether a pod is behind.
 func TestStatus(t *testing.T) {
 	fresh, old := backedUpAt("fresh", time.Hour, "db-0", "db-1"), backedUpAt("old", 60*time.Hour, "db-0", "db-1")
@@ -52,6 +60,10 @@ func TestStatus(t *testing.T) {
 		{"wide", "status -o wide", append(injectedPods(), fresh), false, "26h, by the pod", ""},
 		{"as JSON", "status -o json", append(injectedPods(), old), false, `"behind": 2`, ""},
 		{"as YAML", "status -o yaml --check", append(injectedPods(), old), true, "lastBackup: old\n", ""},
+		{"a schedule is refused", "status --check", append(injectedPods(), fresh, refusedSchedule()), true, "db-0   injected   fresh", "BackupSchedule ns/nightly is refused, and makes no backup (InvalidSchedule): it cannot be read\n"},
+		{"a schedule is refused, and nobody asks", "status", append(injectedPods(), fresh, refusedSchedule()), false, "db-0   injected   fresh", "is refused"},
+		{"a schedule is refused, as JSON", "status --check -o json", append(injectedPods(), fresh, refusedSchedule()), true, `"problems": [`, ""},
+		{"no pods, and a schedule", "status --check", []client.Object{refusedSchedule()}, true, "", "is refused"},
 		{"no pods", "status --check", nil, false, "", "No pod that ought to be backed up in namespace ns.\n"},
 		{"no pods anywhere", "status -A", nil, false, "", "No pod that ought to be backed up in a labelled namespace.\n"},
 	} {
@@ -97,9 +109,11 @@ func TestSync(t *testing.T) {
 	}{
 		{"found", "sync -n ns", answers(well), []client.Object{catalogueIn("ns")}, false, "", "ns_ring   db-0   ", ""},
 		{"as JSON", "sync -n ns -o json", answers(well), []client.Object{catalogueIn("ns")}, false, "", `"complete": 11`, ""},
-		{"failed", "sync -n ns", answers(broken), []client.Object{catalogueIn("ns")}, true, "", "pod db-0: FAILED: the bucket does not answer\n", ""},
+		{"failed", "sync -n ns", answers(broken), []client.Object{catalogueIn("ns")}, true, "", "pod db-0 of namespace ns: FAILED: the bucket does not answer\n", ""},
 		{"failed, as YAML", "sync -n ns -o yaml", answers(broken), []client.Object{catalogueIn("ns")}, true, "", "failed: the bucket does not answer\n", ""},
-		{"no cluster", "sync -n ns", answers(nil), []client.Object{catalogueIn("ns")}, false, "", "namespace ns: no cluster was found", ""},
+		{"no cluster", "sync -n ns", answers(nil), []client.Object{catalogueIn("ns")}, true, "", "namespace ns: no cluster was found", ""},
+		{"no pod runs", "sync -n ns", answers(map[string]string{"cluster-1": `{"prefix":"","pod":"","backups":0,"complete":0,"new":0,"message":"no pod runs"}`}), []client.Object{catalogueIn("ns")}, true, "",
+			"-        -     -        -         -          -     -         -\n\nnamespace ns: no pod runs\n", ""},
 		{"of all namespaces", "sync -A", answers(well), []client.Object{labelled, catalogueIn("ns"), catalogueIn("other")}, false, "", "other       ns_ring   db-0", ""},
 		{"one of them cannot be asked in", "sync -A", answers(well), []client.Object{labelled, catalogueIn("ns")}, false, "there is no ConfigMap stategraft-catalogue in namespace other, which the controller makes", "ns          ns_ring   db-0", ""},
 		{"only asked", "sync -n ns --wait=false", nil, []client.Object{catalogueIn("ns")}, false, "", "", "Asked in namespace ns; what is found: kubectl stategraft backup list\n"},

@@ -32,11 +32,12 @@ each backup that has none, and say of which the data have gone. It does so by it
 every ten minutes, and when the first pod of a cluster runs: after the loss of
 everything the backups come back by that.
 
-Exit status: 0 when all was listed, 1 when a storage could not be, 2 when the command
-line is wrong, no cluster answers, a right is lacking, or the time is up.`,
+Exit status: 0 when all was listed, 1 when a storage could not be, also as no pod of a
+namespace runs that could be asked, 2 when the command line is wrong, the namespace is
+not labelled, no cluster answers, a right is lacking, or --timeout is up.`,
 		Example: `  kubectl stategraft sync -n prod
   kubectl stategraft sync -A && kubectl stategraft backup list -A`,
-		Args:              cobra.NoArgs,
+		Args:              inNamespace,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return here(command, f.run)

@@ -67,9 +67,9 @@ func Add(g *objects.Group, o Options) error {
 			return nil, err
 		}
 		for _, s := range []source.Source{
-			source.Kind(mgr.GetCache(), &corev1.Pod{}, later[*corev1.Pod](o.Settle, client.Object.GetNamespace), says),
-			source.Kind(mgr.GetCache(), namespaceMeta(), later[*metav1.PartialObjectMetadata](o.Settle, client.Object.GetName), asks),
-			source.Kind(cached, &api.BackupSchedule{}, later[*api.BackupSchedule](o.Settle, client.Object.GetNamespace), altered),
+			source.Kind(mgr.GetCache(), &corev1.Pod{}, later[*corev1.Pod](o.Settle, client.Object.GetNamespace, r.memory.see), says),
+			source.Kind(mgr.GetCache(), namespaceMeta(), later[*metav1.PartialObjectMetadata](o.Settle, client.Object.GetName, r.memory.see), asks),
+			source.Kind(cached, &api.BackupSchedule{}, later[*api.BackupSchedule](o.Settle, client.Object.GetNamespace, nil), altered),
 		} {
 			if err := c.Watch(s); err != nil {
 				return nil, fmt.Errorf("watching for annotations: %w", err)
@@ -86,10 +86,14 @@ func namespaceMeta() *metav1.PartialObjectMetadata {
 	return object
 }
 
-// later asks for the namespace that an object is of, a while after each change.
-func later[T client.Object](settle time.Duration, of func(client.Object) string) handler.TypedEventHandler[T, reconcile.Request] {
+// later asks for the namespace that an object is of, a while after each change. What is
+// there for less than that is seen all the same; see may be nil.
+func later[T client.Object](settle time.Duration, of func(client.Object) string, see func(client.Object)) handler.TypedEventHandler[T, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(q queue, object client.Object) {
+		if see != nil && object.GetDeletionTimestamp() == nil {
+			see(object)
+		}
 		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: of(object)}}, settle)
 	}
 	return handler.TypedFuncs[T, reconcile.Request]{

@@ -2,6 +2,7 @@
 // and retain, of pods or of their namespace: one for each cluster of injected pods.
 //
 //	wish.go        what the annotations ask for; pure
+//	bad.go         values that cannot be followed: each is told once
 //	cluster.go     workloads, and those that are one cluster; pure
 //	selector.go    labels that all pods of a cluster have and no others; pure
 //	build.go       the BackupSchedule that is asked for, and its name; pure

@@ -2,6 +2,8 @@ package annotated
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +58,7 @@ func (w *writer) delete(ctx context.Context, s *api.BackupSchedule, c cluster, w
 		return fmt.Errorf("deleting BackupSchedule %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	log.FromContext(ctx).Info("BackupSchedule deleted", "schedule", s.Name, "reason", why)
-	about := corev1.ObjectReference{APIVersion: api.GroupVersion.String(), Kind: "BackupSchedule", Namespace: s.Namespace, Name: s.Name, UID: s.UID}
+	about := referenceOf(s)
 	if len(c) > 0 {
 		about = c.reference(s.Namespace)
 	}
@@ -97,6 +99,9 @@ func (c cluster) reference(namespace string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: namespace, Name: owner.Name, UID: types.UID(owner.UID)}
 }
 
+// say writes an event. The recorder takes one that differs from another of the last minutes
+// in its note only for the same once more, and drops the note: the action tells them apart.
 func (w *writer) say(about corev1.ObjectReference, kind, reason, note string) {
-	w.events.Eventf(&about, nil, kind, reason, "Annotated", "%s", wl.Clip(note, noteLimit))
+	sum := sha256.Sum256([]byte(note))
+	w.events.Eventf(&about, nil, kind, reason, "Annotated-"+hex.EncodeToString(sum[:4]), "%s", wl.Clip(note, noteLimit))
 }

@@ -46,10 +46,15 @@ func (l *look) pods(ctx context.Context) ([]corev1.Pod, error) {
 
 // concerned tells whether anything is asked for, or was.
 func (l *look) concerned(pods []corev1.Pod) bool {
-	if _, ok := l.annotations[api.AnnotationBackupSchedule]; ok {
+	asks := func(annotations map[string]string) bool {
+		_, ok := annotations[api.AnnotationBackupSchedule]
+		many, said := annotations[api.AnnotationRetain]
+		return ok || said && faultOf(api.AnnotationRetain, many, "", false) != nil
+	}
+	if asks(l.annotations) || len(l.passing) > 0 {
 		return true
 	}
-	asked := func(pod corev1.Pod) bool { _, ok := pod.Annotations[api.AnnotationBackupSchedule]; return ok }
+	asked := func(pod corev1.Pod) bool { return asks(pod.Annotations) }
 	return slices.ContainsFunc(pods, asked) || slices.ContainsFunc(l.schedules, func(s api.BackupSchedule) bool { return isAnnotated(&s) })
 }
 
@@ -166,9 +171,11 @@ func (l *look) hasSet(ctx context.Context, name string) (bool, error) {
 type memory struct {
 	mu       sync.Mutex
 	prefixes map[rpo.Owner]known
-	silent   map[rpo.Owner]time.Time // since when nobody answers
-	gone     map[types.UID]time.Time // since when the pods of a BackupSchedule are
-	told     map[string]string       // by workload
+	silent   map[rpo.Owner]time.Time    // since when nobody answers
+	gone     map[types.UID]time.Time    // since when the pods of a BackupSchedule are
+	told     map[string]string          // by workload
+	bad      map[string]map[string]bool // bad values that were told, by workload or BackupSchedule
+	passing  map[string][]passing       // and those that are to be, by namespace
 }
 
 // known is where a workload stores, as one of its pods said.
@@ -178,7 +185,8 @@ type known struct {
 }
 
 func newMemory() *memory {
-	return &memory{prefixes: map[rpo.Owner]known{}, silent: map[rpo.Owner]time.Time{}, gone: map[types.UID]time.Time{}, told: map[string]string{}}
+	return &memory{prefixes: map[rpo.Owner]known{}, silent: map[rpo.Owner]time.Time{}, gone: map[types.UID]time.Time{}, told: map[string]string{},
+		bad: map[string]map[string]bool{}, passing: map[string][]passing{}}
 }
 
 // prefix is where a workload stores, whether that was ever said, and whether by a pod that

@@ -82,6 +82,8 @@ func TestWishOf(t *testing.T) {
 		"bad schedule of namespace": {pods: []*corev1.Pod{pod("db-0", "db")}, namespace: map[string]string{api.AnnotationBackupSchedule: "0 25 * * *"}, want: eventBad, text: "of the namespace"},
 		"never":                     {pods: []*corev1.Pod{pod("db-0", "db", when("0 0 31 2 *"))}, want: eventBad, text: "never comes"},
 		"time zone within":          {pods: []*corev1.Pod{pod("db-0", "db", when("TZ=Europe/Berlin 0 3 * * *"))}, want: eventBad},
+		"bad retain alone":          {pods: []*corev1.Pod{pod("db-0", "db", retain("7d"))}, want: eventBad, text: "retain of pod db-0"},
+		"both bad":                  {pods: []*corev1.Pod{pod("db-0", "db", when("0"), retain("7d"))}, want: eventBad + " and more", text: "backup-schedule of pod db-0"},
 		"bad retain":                {pods: []*corev1.Pod{pod("db-0", "db", when(noon), retain("all"))}, want: eventBad, text: `retain of pod db-0 is "all": it takes how many`},
 		"anna":                      {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"), when(noon))}, want: eventNotSupported, text: "kind anna"},
 		"anna, of the namespace":    {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"))}, namespace: both, want: "nothing"},
@@ -91,12 +93,17 @@ func TestWishOf(t *testing.T) {
 		w, asks := wishOf(workloads(c.pods...), c.namespace)
 		got, text := strings.TrimSpace(fmt.Sprintf("%s %d %s", w.schedule, w.retain, map[bool]string{true: "wide"}[w.wide])), w.disagree
 		switch {
+		case len(w.bad) > 0:
+			got, text = eventBad, w.bad[0].text
+			if len(w.bad) > 1 {
+				got += " and more"
+			}
 		case !asks:
 			got = "nothing"
 		case w.refused != nil:
 			got, text = w.refused.reason, w.refused.text
 		}
-		if got != c.want || !strings.Contains(text, c.text) || c.text == "" && text != "" && w.refused == nil {
+		if got != c.want || !strings.Contains(text, c.text) || c.text == "" && text != "" && w.refused == nil && len(w.bad) == 0 {
 			t.Errorf("%s: %s, %q; want %s, %q", name, got, text, c.want, c.text)
 		}
 	}

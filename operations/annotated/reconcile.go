@@ -44,6 +44,7 @@ type look struct {
 	*reconciler
 	namespace   string
 	annotations map[string]string
+	passing     []passing                      // bad values since the last look
 	schedules   []api.BackupSchedule           // all of it
 	claimed     map[string]bool                // names of annotated ones whose cluster is there
 	kept        map[string]bool                // and of those whose may be, as far as is known
@@ -55,8 +56,15 @@ type look struct {
 
 // Reconcile implements reconcile.Reconciler. What a namespace without the label has is
 // left as it is.
-func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	l := &look{reconciler: r, namespace: request.Name, claimed: map[string]bool{}, kept: map[string]bool{}}
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (_ reconcile.Result, failed error) {
+	l := &look{reconciler: r, namespace: request.Name, claimed: map[string]bool{}, kept: map[string]bool{}, passing: r.memory.take(request.Name)}
+	defer func() {
+		if failed != nil { // the next look tells what this one has not
+			for _, p := range l.passing {
+				r.memory.wait(l.namespace, p)
+			}
+		}
+	}()
 	asks, err := l.read(ctx)
 	if err != nil || !asks {
 		return reconcile.Result{}, err
@@ -76,6 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		l.unknown = append(l.unknown, w.owner)
 		l.keep(w)
 	}
+	l.tellUnknown(unknown)
 	switch err := l.act(ctx, clusters); {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: staleAgain}, nil // the cache has not seen it yet
@@ -91,6 +100,7 @@ func (l *look) act(ctx context.Context, clusters []cluster) error {
 			return err
 		}
 	}
+	l.tellWithoutPods()
 	return l.orphans(ctx)
 }
 
@@ -110,13 +120,23 @@ func (l *look) follow(ctx context.Context, c cluster) error {
 	for _, s := range existing {
 		l.claimed[s.Name] = true
 	}
+	if c.backed() {
+		l.tellBad(c, existing, l.passed(c))
+	}
 	w, asks := wishOf(c, l.annotations)
+	if len(w.bad) == 0 {
+		l.memory.mended(l.keys(c, existing)...)
+	}
 	switch {
 	case !asks:
+		l.tellBad(c, nil, w.bad)
 		l.tellOnce(c, "", "")
 		return l.drop(ctx, c, existing, "annotation "+api.AnnotationBackupSchedule+" has gone")
 	case w.refused != nil:
 		l.tellOnce(c, w.refused.reason, w.refused.text)
+		return nil
+	case len(w.bad) > 0:
+		l.tellBad(c, existing, w.bad)
 		return nil
 	}
 	pods, err := l.selected(ctx, c, existing)

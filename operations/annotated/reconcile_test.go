@@ -226,7 +226,7 @@ func TestFollows(t *testing.T) {
 	w.look()
 	w.look()
 	w.has("db: 0 3 * * * of StatefulSet db keeps 9")
-	w.told("Warning BackupAnnotationBad annotation stategraft.io/retain of the namespace")
+	w.told("Warning BackupAnnotationBad annotation stategraft.io/retain of the namespace", "BackupSchedule db stays as it is: 0 3 * * *; it keeps the last 9")
 	w.annotate(api.AnnotationRetain, "")
 	w.look()
 	w.has("db: 0 3 * * * of StatefulSet db")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/operations/schedule"
 	wl "github.com/stategraft/stategraft/workload"
 )
 
@@ -16,6 +15,7 @@ type wish struct {
 	// refused says why it cannot be granted; then nothing is made, and what is there
 	// stays as it is.
 	refused *refusal
+	bad     []fault // values that cannot be followed; as with a refusal
 	// disagree says that pods ask for different things; the oldest one's counts.
 	disagree string
 }
@@ -69,6 +69,9 @@ func (c cluster) value(key string, namespace map[string]string) (v value, ok boo
 func wishOf(c cluster, namespace map[string]string) (w wish, asks bool) {
 	when, asks := c.value(api.AnnotationBackupSchedule, namespace)
 	if !asks {
+		if c.backed() {
+			w.bad = c.faults(namespace)
+		}
 		return w, false
 	}
 	w.schedule, w.wide, w.disagree = when.text, when.wide, when.disagree
@@ -85,8 +88,7 @@ func wishOf(c cluster, namespace map[string]string) (w wish, asks bool) {
 			return w, true
 		}
 	}
-	if _, err := schedule.Parse(when.text, ""); err != nil {
-		w.refused = bad(api.AnnotationBackupSchedule, when, err)
+	if w.bad = c.faults(namespace); len(w.bad) > 0 {
 		return w, true
 	}
 	many, ok := c.value(api.AnnotationRetain, namespace)
@@ -96,14 +98,6 @@ func wishOf(c cluster, namespace map[string]string) (w wish, asks bool) {
 	if w.disagree == "" {
 		w.disagree = many.disagree
 	}
-	n, err := api.ParseRetain(many.text)
-	if err != nil {
-		w.refused = bad(api.AnnotationRetain, many, err)
-	}
-	w.retain = n
+	w.retain, _ = api.ParseRetain(many.text) // it is good
 	return w, true
-}
-
-func bad(key string, v value, err error) *refusal {
-	return &refusal{eventBad, fmt.Sprintf("annotation %s of %s is %q: %v; no BackupSchedule is made or changed", key, v.where, wl.Short(v.text), err)}
 }

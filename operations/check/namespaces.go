@@ -57,6 +57,9 @@ func judgeNamespaces(all []corev1.Namespace, only string, selector labels.Select
 		}
 		labelled = append(labelled, ns.Name)
 		findings = append(findings, unusable(ns, config)...)
+		for _, text := range webhook.Unfollowed("the namespace", ns.Annotations) {
+			findings = append(findings, finding(Fail, ns.Name, "%s", text).With("correct %s of the namespace; until then what was asked for before counts", keysIn(text)))
+		}
 	}
 	switch {
 	case len(labelled) > 0:

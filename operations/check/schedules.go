@@ -7,11 +7,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/webhook"
 )
 
 var scheduleResource = api.GroupVersion.WithResource("backupschedules")
@@ -29,7 +31,7 @@ func lookSchedules(ctx context.Context, c *Cluster) []Finding {
 	if err != nil {
 		return skipped(err)
 	}
-	var findings []Finding
+	findings := slices.Clone(s.unfollowed)
 	all, making := 0, map[string]bool{}
 	err = eachOf(ctx, c, scheduleResource, func(schedule *api.BackupSchedule) {
 		all++
@@ -38,7 +40,7 @@ func lookSchedules(ctx context.Context, c *Cluster) []Finding {
 	})
 	switch {
 	case apierrors.IsNotFound(err): // no such resource, which the item backup-crds says
-		return []Finding{finding(Info, "", "nothing to look at: there is no %s", crdSchedules)}
+		return append(findings, finding(Info, "", "nothing to look at: there is no %s", crdSchedules))
 	case err != nil:
 		return append(findings, skipped(err)...)
 	}
@@ -52,6 +54,15 @@ func lookSchedules(ctx context.Context, c *Cluster) []Finding {
 		return s.say(findings, "no BackupSchedule, and no database that wants one")
 	}
 	return s.say(findings, "%s, all in time", counted(all, "BackupSchedule", ""))
+}
+
+// judgeFollowed finds annotations of a pod that the controller is to follow, and cannot.
+func judgeFollowed(pod *corev1.Pod) (findings []Finding) {
+	for _, text := range webhook.Unfollowed("the pod", pod.Annotations) {
+		findings = append(findings, finding(Fail, pod.Namespace+"/"+pod.Name, "%s", text).
+			With("correct %s of the pod and of its template; until then what was asked for before counts", keysIn(text)))
+	}
+	return findings
 }
 
 // judgeSchedule judges one by the conditions that the controllers wrote.

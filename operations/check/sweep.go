@@ -21,6 +21,7 @@ type sweep struct {
 
 	kinds      map[string]int // injected pods, by the kind of their database
 	uncovered  []Finding
+	unfollowed []Finding
 	containers []Finding
 	security   []Finding
 	references map[reference]use
@@ -92,6 +93,7 @@ func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 	if !backupless(workload.Kind(kindOf(pod))) {
 		s.backedUp[pod.Namespace]++
 	}
+	s.unfollowed = append(s.unfollowed, judgeFollowed(pod)...)
 	s.containers = append(s.containers, judgeContainers(pod, c.Now())...)
 	s.security = append(s.security, judgeSecurity(pod, ns.Labels[labelEnforce])...)
 	for at, what := range references(pod) {

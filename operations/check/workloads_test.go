@@ -91,6 +91,18 @@ func TestCoverage(t *testing.T) {
 	expect(t, "covered", judgeCoverage("ns/p", coverage.Judgement{}, false))
 }
 
+// What a pod asks the controller for in vain is a failure, told of each alike.
+func TestUnfollowed(t *testing.T) {
+	pod := databasePod(t)
+	expect(t, "none", judgeFollowed(pod))
+	pod.Annotations = map[string]string{api.AnnotationBackupSchedule: "0 3 * *", api.AnnotationRPO: "soon"}
+	got := judgeFollowed(pod)
+	expect(t, "two", got, `fail ns/db-0: annotation stategraft.io/backup-schedule of the pod is "0 3 * *": it takes a cron`, "fail ns/db-0: stategraft.io/rpo")
+	if !strings.Contains(got[0].Remedy, "template") {
+		t.Errorf("remedy %q", got[0].Remedy)
+	}
+}
+
 func TestHeldBack(t *testing.T) {
 	entry := func(namespace string, until time.Time) (string, string) {
 		h := api.HeldBack{Namespace: namespace, Kind: "StatefulSet", Name: "db", Cause: api.CauseImagePull, Since: noon.Add(-time.Hour), Until: until, Message: "no such image"}

@@ -16,6 +16,9 @@ import (
 	"github.com/stategraft/stategraft/operations/ask"
 )
 
+// ErrNone says that there is no Backup of a name.
+var ErrNone = errors.New("there is no Backup")
+
 // Get reads one, by its name or by that in the storage, which restores go by.
 func Get(ctx context.Context, c client.Reader, namespace, name string) (*api.Backup, error) {
 	found, err := named(ctx, c, namespace, name)
@@ -34,8 +37,8 @@ func Get(ctx context.Context, c client.Reader, namespace, name string) (*api.Bac
 	}
 	switch len(same) {
 	case 0:
-		return nil, fmt.Errorf("there is no Backup %s in namespace %s (kubectl stategraft backup list -n %s has those that there are; kubectl stategraft sync looks for more in the storage)",
-			name, namespace, namespace)
+		return nil, fmt.Errorf("%w %s in namespace %s (kubectl stategraft backup list -n %s has those that there are; kubectl stategraft sync looks for more in the storage)",
+			ErrNone, name, namespace, namespace)
 	case 1:
 		return same[0], nil
 	}

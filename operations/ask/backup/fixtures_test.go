@@ -96,10 +96,11 @@ func partial(b *api.Backup) {
 // all are Backups of each kind, by what they show.
 func all() map[string]*api.Backup {
 	return map[string]*api.Backup{
-		"complete": made(nil),
-		"running":  made(running),
-		"found":    made(found),
-		"partial":  made(partial),
+		"complete":   made(nil),
+		"running":    made(running),
+		"found":      made(found),
+		"cancelling": made(func(b *api.Backup) { running(b); b.Spec.Cancel, b.Spec.Suspend = true, true }),
+		"partial":    made(partial),
 		"missing": made(func(b *api.Backup) {
 			b.Status.Phase, b.Status.Message = api.BackupMissing, "the storage has nothing of it since 2026-11-30T09:00:00Z"
 		}),

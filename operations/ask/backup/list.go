@@ -41,6 +41,19 @@ func List(ctx context.Context, c client.Reader, namespace string, options ...cli
 	return list, nil
 }
 
+// NoSchedule says that there is no BackupSchedule of a name, if so; in no namespace for
+// none. Who may not see is not told.
+func NoSchedule(ctx context.Context, c client.Reader, namespace, name string) error {
+	var list api.BackupScheduleList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil || slices.ContainsFunc(list.Items, func(s api.BackupSchedule) bool { return s.Name == name }) {
+		return nil
+	}
+	if namespace == "" {
+		return fmt.Errorf("there is no BackupSchedule %s, nor a Backup of one", name)
+	}
+	return fmt.Errorf("there is no BackupSchedule %s in namespace %s, nor a Backup of one", name, namespace)
+}
+
 // begun is when the backup was begun, or else when it was asked for: the object of one
 // that was found is younger than its data.
 func begun(b *api.Backup) *metav1.Time {
@@ -78,10 +91,15 @@ func WriteList(w io.Writer, list []api.Backup, namespaces, wide bool, now time.T
 	return ask.Table(w, rows)
 }
 
-// phaseOf is the phase, and that it is suspended where that is why nothing happens.
+// phaseOf is the phase, and that it is suspended where that is why nothing happens, or
+// asked to be cancelled.
 func phaseOf(b *api.Backup) string {
 	phase := string(b.Status.Phase)
-	if b.Spec.Suspend && !b.Status.Phase.Final() {
+	switch {
+	case b.Status.Phase.Final():
+	case b.Spec.Cancel && !b.Found():
+		phase = strings.TrimPrefix(phase+",Cancelling", ",")
+	case b.Spec.Suspend:
 		phase = strings.TrimPrefix(phase+",Suspended", ",")
 	}
 	return phase

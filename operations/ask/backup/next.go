@@ -19,7 +19,7 @@ const takenUp = 10 * time.Second
 // Next says what the person who looks at a Backup can do now, a line each.
 func Next(b *api.Backup, now time.Time) []string {
 	at := func(command string) string { return "kubectl stategraft backup " + command + " " + path(b) }
-	cancel := at("cancel") + "   # begins no further pod, and is not complete then"
+	cancel := at("cancel") + "   # begins no further pod, and is not complete then unless all pods complete even so"
 	anew := "settle what the message names, then back up anew under another name"
 	drop := at("delete") + deletes(b)
 	switch phase := b.Status.Phase; {
@@ -38,6 +38,8 @@ func Next(b *api.Backup, now time.Time) []string {
 			"find out who deleted the data (a lifecycle rule of the bucket, a purge by hand); they cannot be restored", drop}
 	case phase.Final():
 		return []string{anew, drop}
+	case b.Spec.Cancel && !b.Found(): // nothing is left to ask for
+		return []string{at("wait") + "   # it is being cancelled: pods that upload finish first; complete only if all do even so"}
 	case phase == "" && now.Sub(b.CreationTimestamp.Time) > takenUp:
 		return []string{"kubectl stategraft check   # nobody has taken it up yet: does the controller run?", cancel}
 	case b.Spec.Suspend:

@@ -24,7 +24,13 @@ func Plan(ctx context.Context, c client.WithWatch, b *api.Backup, waits func(str
 
 // Whole tells whether what was planned would be of all its pods.
 func Whole(planned *api.Backup) bool {
-	return planned.Status.Phase == api.BackupPlanned && len(lacking(planned)) == 0
+	return planned.Status.Phase == api.BackupPlanned && !refused(planned) && len(lacking(planned)) == 0
+}
+
+// refused tells whether nothing could be planned, or what was would not be accepted.
+func refused(planned *api.Backup) bool {
+	s := &planned.Status
+	return s.Phase == api.BackupFailed || s.Phase == api.BackupPlanned && (len(s.Pods) == 0 || strings.HasPrefix(s.Message, "it would be refused"))
 }
 
 // lacking are the pods that are not complete, and will not be.
@@ -42,7 +48,7 @@ func lacking(b *api.Backup) []string {
 func WritePlan(w io.Writer, b *api.Backup) error {
 	s := &b.Status
 	var text strings.Builder
-	if s.Phase == api.BackupFailed {
+	if refused(b) {
 		fmt.Fprintf(&text, "This cannot be backed up: %s\n", ask.Clean(s.Message))
 	} else {
 		fmt.Fprintf(&text, "Plan for namespace %s: a %s backup of %s, %s, within %s\n",

@@ -6,6 +6,7 @@
 //	targets.go   the pods that are meant
 //	progress.go  how far the pods are, as it changes
 //	plan.go      the plan, from a dry run
+//	doubts.go    what can be seen to speak against it
 //	list.go      the table of Backups
 //	find.go      one of them, by its name or that in the storage
 //	show.go      one in full: show_facts.go, show_pods.go

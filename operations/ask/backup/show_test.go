@@ -60,7 +60,10 @@ func TestPlan(t *testing.T) {
 	failed.Status.Phase, failed.Status.Message, failed.Status.Pods = api.BackupFailed, "there is no pod\x1b c-1", nil
 	whole := all()["planned"]
 	whole.Status.Pods, whole.Spec.Parallel, whole.Spec.Type = whole.Status.Pods[1:], 1, api.BackupFull
-	for _, b := range []*api.Backup{all()["planned"], failed, whole} {
+	waits, refuses := all()["planned"], all()["planned"]
+	waits.Status.Message, waits.Status.Pods = "it would wait: namespace db is not labelled", nil
+	refuses.Status.Message, refuses.Status.Pods = "it would be refused: pods of several clusters", refuses.Status.Pods[1:]
+	for _, b := range []*api.Backup{all()["planned"], failed, whole, waits, refuses} {
 		if err := WritePlan(&out, b); err != nil {
 			t.Fatal(err)
 		}

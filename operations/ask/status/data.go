@@ -8,9 +8,11 @@ import (
 
 // Document is what is printed for programs. Times that are not known are left out.
 type Document struct {
-	Pods   []Pod    `json:"pods"`
-	Behind int      `json:"behind"` // of them
-	Notes  []string `json:"notes,omitempty"`
+	Pods   []Pod `json:"pods"`
+	Behind int   `json:"behind"` // of them
+	// Problems keep pods from being backed up, beside what is said of each.
+	Problems []string `json:"problems,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
 }
 
 // Pod is a row.
@@ -40,7 +42,7 @@ type Pod struct {
 
 // Document is the status for programs.
 func (s *Status) Document() Document {
-	out := Document{Pods: []Pod{}, Behind: len(s.Behind()), Notes: s.Notes}
+	out := Document{Pods: []Pod{}, Behind: len(s.Behind()), Problems: s.Problems, Notes: s.Notes}
 	for i := range s.Rows {
 		out.Pods = append(out.Pods, podOf(&s.Rows[i]))
 	}

@@ -2,15 +2,17 @@
 // what kubectl stategraft status prints. What it reads is judged by operations/rpo, as
 // the controller does.
 //
-//	status.go  what is read of the cluster
-//	table.go   as a table, and in sentences
-//	data.go    for programs
+//	status.go    what is read of the cluster
+//	problems.go  what is wrong beside the age of backups
+//	table.go     as a table, and in sentences
+//	data.go      for programs
 package status
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,6 +35,9 @@ type Status struct {
 	Rows []rpo.Row
 	// Notes are what could not be seen, or is not as it looks, a sentence each.
 	Notes []string
+	// Problems are what keeps pods from being backed up, beside what the rows tell of
+	// each, a sentence each.
+	Problems []string
 }
 
 // Behind are the rows that are.
@@ -57,7 +62,9 @@ func Read(ctx context.Context, c client.Reader, namespace string, config *webhoo
 		if err := c.List(ctx, &pods, client.InNamespace(ns.Name)); err != nil {
 			return nil, ask.Explain(err, "list", "pods", ns.Name, "")
 		}
-		in.Pods = append(in.Pods, covered(ctx, c, ns, pods.Items, config)...)
+		known, databases := covered(ns, pods.Items, config)
+		in.Pods = append(in.Pods, known...)
+		out.unlabelled(ns, databases)
 	}
 	var backups api.BackupList
 	if err := c.List(ctx, &backups, client.InNamespace(namespace)); err != nil {
@@ -69,6 +76,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, config *webhoo
 	}
 	in.Backups, in.Schedules = backups.Items, schedules.Items
 	out.Rows = rpo.Rows(in)
+	out.judgeSchedules(ctx, c, namespaces, schedules.Items)
 	out.misread()
 	return out, nil
 }
@@ -93,16 +101,16 @@ func (s *Status) namespaces(ctx context.Context, c client.Reader, name string) (
 	case err != nil:
 		return nil, ask.Explain(err, "get", ask.Namespaces, "", name)
 	}
-	if !scope.Asks(&ns, "") {
-		s.Notes = append(s.Notes, fmt.Sprintf("Namespace %[1]s is not labelled, and new pods of it get no sidecar: kubectl label namespace %[1]s %[2]s=%[3]s", name, api.LabelInject, api.InjectEnabled))
-	}
 	return []corev1.Namespace{ns}, nil
 }
 
-// covered are the pods of a namespace that ought to be backed up.
-func covered(ctx context.Context, c client.Reader, ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) []rpo.Pod {
-	var out []rpo.Pod
-	in := webhook.Input{Config: config, NativeSidecars: true, Namespace: webhook.Namespace{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations}}
+// covered are the pods of a namespace that ought to be backed up. In one without our
+// label that are only those with a sidecar; databases counts the others, too.
+func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (out []rpo.Pod, databases int) {
+	labels := map[string]string{}
+	maps.Copy(labels, ns.Labels)
+	labels[api.LabelInject] = api.InjectEnabled // as it would be
+	in := webhook.Input{Config: config, NativeSidecars: true, Namespace: webhook.Namespace{Name: ns.Name, Labels: labels, Annotations: ns.Annotations}}
 	// When the webhook was registered only few may see: what is told from it is left to
 	// kubectl stategraft check.
 	since := coverage.Since{Webhook: time.Unix(0, 0).Add(time.Second), Label: coverage.LabelledSince(ns)}
@@ -111,11 +119,11 @@ func covered(ctx context.Context, c client.Reader, ns *corev1.Namespace, pods []
 		pod := &pods[i]
 		if pod.Labels[api.LabelInjected] != "" && injected(pod) {
 			if known, ok := rpo.OfPod(pod); ok {
-				out = append(out, known)
+				out, databases = append(out, known), databases+1
 			}
 			continue
 		}
-		if !asks || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		raw, err := json.Marshal(pod)
@@ -125,11 +133,13 @@ func covered(ctx context.Context, c client.Reader, ns *corev1.Namespace, pods []
 		in.Pod = raw
 		if j := coverage.Judge(in, since); j.Without {
 			if known, ok := rpo.OfUncovered(pod, j.Kind, j.Reason); ok {
-				out = append(out, known)
+				if databases++; asks {
+					out = append(out, known)
+				}
 			}
 		}
 	}
-	return out
+	return out, databases
 }
 
 // injected tells whether a pod has a container of ours: the label alone may be in a

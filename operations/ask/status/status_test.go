@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,7 +101,7 @@ func TestStatus(t *testing.T) {
 		if err := Write(&out, found.Rows, ns != "", noon); err != nil {
 			t.Fatal(err)
 		}
-		out.WriteString(strings.Join(Summary(found.Rows), "\n") + "\n")
+		out.WriteString(strings.Join(append(Summary(found.Rows), found.Problems...), "\n") + "\n")
 		if ns == "" {
 			text, err := json.MarshalIndent(found.Document(), "", "  ")
 			if err != nil {
@@ -115,6 +116,54 @@ func TestStatus(t *testing.T) {
 	golden.Compare(t, "testdata/status.txt", out.Bytes())
 }
 
+// What keeps pods from being backed up beside their age is a problem of its own: that is
+// said, and --check goes by it.
+func TestProblems(t *testing.T) {
+	schedule := func(name string, change func(*api.BackupSchedule)) *api.BackupSchedule {
+		s := &api.BackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, CreationTimestamp: *at(-time.Hour)}, Spec: api.BackupScheduleSpec{Schedule: "0 3 * * *"}}
+		s.Spec.Template.Spec.Pods = &api.BackupPods{Workload: &api.BackupWorkload{Name: "c"}}
+		if change != nil {
+			change(s)
+		}
+		return s
+	}
+	none := int32(0)
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c"}, Spec: appsv1.StatefulSetSpec{Replicas: &none}}
+	set.Spec.Template.Labels = map[string]string{"app": "c"}
+	prod, plain := namespace("prod", true, nil), namespace("prod", false, nil)
+	for _, c := range []struct {
+		what    string
+		objects []client.Object
+		want    string // "" where all is well
+		note    string
+	}{
+		{"well", []client.Object{prod, pod("prod", "c-0", true, nil), schedule("s", nil)}, "", ""},
+		{"refused", []client.Object{prod, pod("prod", "c-0", true, nil), schedule("s", func(s *api.BackupSchedule) {
+			s.Status.Conditions = []metav1.Condition{{Type: api.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "InvalidSchedule", Message: "no day\x1b is the 31st of June"}}
+		})}, "BackupSchedule prod/s is refused, and makes no backup (InvalidSchedule): no day? is the 31st of June", ""},
+		{"scaled to 0", []client.Object{prod, set, schedule("s", nil)}, "BackupSchedule prod/s has no pods: statefulset c is scaled to 0, and nothing is backed up until it is scaled up", ""},
+		{"scaled to 0, by labels", []client.Object{prod, set, schedule("s", func(s *api.BackupSchedule) {
+			s.Spec.Template.Spec.Pods = &api.BackupPods{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "c"}}}
+		})}, "statefulset c is scaled to 0", ""},
+		{"no such workload", []client.Object{prod, schedule("s", nil)}, "there is no statefulset c", ""},
+		{"none of its pods", []client.Object{prod, schedule("s", func(s *api.BackupSchedule) { s.Spec.Template.Spec.Pods = &api.BackupPods{Names: []string{"x"}} })}, "none of those that it is for is there", ""},
+		{"suspended without pods", []client.Object{prod, set, schedule("s", func(s *api.BackupSchedule) { s.Spec.Suspend = true })}, "", "BackupSchedule prod/s has no pods, and is suspended."},
+		{"without a sidecar", []client.Object{prod, pod("prod", "c-0", false, nil)}, "-", ""},
+		{"not labelled", []client.Object{plain, pod("prod", "c-0", false, nil), pod("prod", "c-1", true, nil)}, "Namespace prod is not labelled, and new pods of it get no sidecar, though it has 2 pods of a database", ""},
+		{"not labelled, with a schedule", []client.Object{plain, schedule("s", nil)}, "BackupSchedule prod/s makes no backup: its namespace is not labelled", "Namespace prod is not labelled"},
+		{"not labelled, without databases", []client.Object{plain}, "", "Namespace prod is not labelled, and new pods of it get no sidecar: kubectl label"},
+	} {
+		found, err := Read(t.Context(), store(interceptor.Funcs{}, c.objects...), "prod", webhook.DefaultConfig(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(found.Problems, "|")
+		if found.Troubled() != (c.want != "") || c.want != "-" && !strings.Contains(said, c.want) || c.want == "-" && said != "" || !strings.Contains(strings.Join(found.Notes, "|"), c.note) || c.note == "" && len(found.Notes) > 0 {
+			t.Errorf("%s: %v, %q, %q", c.what, found.Troubled(), said, found.Notes)
+		}
+	}
+}
+
 // Of many that are behind the first are named.
 func TestSummary(t *testing.T) {
 	rows := make([]rpo.Row, 14)
@@ -123,6 +172,9 @@ func TestSummary(t *testing.T) {
 	}
 	lines := Summary(rows)
 	if len(lines) != 13 || lines[0] != "12 of 14 pods behind:" || lines[11] != "  and 2 more (-o wide)" || !strings.HasPrefix(lines[12], "2 other pods without a sidecar: kubectl stategraft check") {
+		t.Errorf("%q", lines)
+	}
+	if lines := Summary([]rpo.Row{{Sidecar: rpo.SidecarMissing}}); len(lines) != 1 || !strings.HasPrefix(lines[0], "1 pod without a sidecar: ") {
 		t.Errorf("%q", lines)
 	}
 	if lines := Summary(rows[:0]); len(lines) != 0 {

@@ -108,7 +108,11 @@ func Summary(rows []rpo.Row) []string {
 		lines = append([]string{fmt.Sprintf("%d of %s behind:", behind, ask.Plural(len(rows), "pod"))}, lines...)
 	}
 	if others > 0 {
-		lines = append(lines, fmt.Sprintf("%s without a sidecar: kubectl stategraft check says why, and what settles it", ask.Plural(others, "other pod")))
+		what := "pod"
+		if behind > 0 {
+			what = "other pod"
+		}
+		lines = append(lines, fmt.Sprintf("%s without a sidecar: kubectl stategraft check says why, and what settles it", ask.Plural(others, what)))
 	}
 	return lines
 }

@@ -51,10 +51,16 @@ type Found struct {
 	Clusters  []Document `json:"clusters"`
 }
 
-// Failed tells whether the storage of a cluster could not be listed.
+// unseen tells whether nobody could look: what is counted is not known then.
+func (d *Document) unseen() bool {
+	return d.Failed != "" || d.Pod == "" && d.Prefix == "" && d.Listed.IsZero()
+}
+
+// Failed tells whether the storage of a cluster could not be listed, or in a namespace
+// that of none, as no pod runs that could be asked.
 func Failed(all []Found) bool {
 	return slices.ContainsFunc(all, func(f Found) bool {
-		return slices.ContainsFunc(f.Clusters, func(d Document) bool { return d.Failed != "" })
+		return len(f.Clusters) == 0 || slices.ContainsFunc(f.Clusters, func(d Document) bool { return d.unseen() })
 	})
 }
 
@@ -73,11 +79,21 @@ func Write(w io.Writer, all []Found, namespaces bool, now time.Time) error {
 		for _, d := range f.Clusters {
 			listed := metav1.NewTime(d.Listed)
 			row := []string{ask.OrNone(d.Prefix), ask.OrNone(d.Pod), ask.Age(&listed, now), fmt.Sprint(d.Backups), fmt.Sprint(d.Complete), fmt.Sprint(d.New), fmt.Sprint(d.Missing), fmt.Sprint(d.Running)}
+			if d.unseen() {
+				row = []string{orUnknown(d.Prefix), orUnknown(d.Pod), unknown, unknown, unknown, unknown, unknown, unknown}
+				if !d.Listed.IsZero() {
+					row[2] = ask.Age(&listed, now)
+				}
+			}
 			if namespaces {
 				row = append([]string{f.Namespace}, row...)
 			}
 			rows = append(rows, row)
-			said = append(said, d.says()...)
+			for _, line := range d.says(f.Namespace) {
+				if !slices.Contains(said, line) {
+					said = append(said, line)
+				}
+			}
 		}
 	}
 	if len(rows) > 1 {
@@ -99,10 +115,13 @@ func Write(w io.Writer, all []Found, namespaces bool, now time.Time) error {
 }
 
 // says is what there is to say beside the figures, a sentence each.
-func (d *Document) says() []string {
+func (d *Document) says(namespace string) []string {
 	of := ask.Clean(d.Prefix)
-	if of == "" {
-		of = "pod " + ask.Clean(d.Pod)
+	switch {
+	case of == "" && d.Pod == "":
+		of = "namespace " + namespace
+	case of == "":
+		of = "pod " + ask.Clean(d.Pod) + " of namespace " + namespace
 	}
 	var lines []string
 	if d.Failed != "" {
@@ -121,6 +140,16 @@ func (d *Document) says() []string {
 		lines = append(lines, fmt.Sprintf("%s: %s no object, as there are too many", of, have(d.Left, "has", "have")))
 	}
 	return lines
+}
+
+// unknown stands for what nobody could look at.
+const unknown = "-"
+
+func orUnknown(text string) string {
+	if text == "" {
+		return unknown
+	}
+	return ask.Clean(text)
 }
 
 func have(n int, one, more string) string {

@@ -34,9 +34,19 @@ func Namespaces(ctx context.Context, c client.Reader) ([]string, error) {
 	return names, nil
 }
 
+// notLabelled says that nobody looks into the storage of a namespace.
+func notLabelled(namespace string) error {
+	return fmt.Errorf("namespace %[1]s does not have the label %[2]s=%[3]s, so nobody looks into its storage: kubectl label namespace %[1]s %[2]s=%[3]s",
+		namespace, api.LabelInject, api.InjectEnabled)
+}
+
 // Ask asks for a look at the storage of a namespace's clusters, with a value that
-// nobody has asked with before.
+// nobody has asked with before. Where it is seen that nobody looks it asks for nothing.
 func Ask(ctx context.Context, c client.Client, namespace, value string) error {
+	var ns corev1.Namespace
+	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err == nil && !scope.Asks(&ns, "") {
+		return notLabelled(namespace)
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.AnnotationSync: value}}})
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
@@ -60,8 +70,7 @@ func missing(ctx context.Context, c client.Reader, namespace string, err error) 
 			return err
 		}
 	case !scope.Asks(&ns, ""):
-		return fmt.Errorf("namespace %[1]s does not have the label %[2]s=%[3]s, so nobody looks into its storage: kubectl label namespace %[1]s %[2]s=%[3]s",
-			namespace, api.LabelInject, api.InjectEnabled)
+		return notLabelled(namespace)
 	default:
 		return fmt.Errorf("there is no ConfigMap %s in namespace %s, which the controller makes: %s", api.ConfigMapCatalogue, namespace, check)
 	}

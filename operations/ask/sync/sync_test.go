@@ -71,6 +71,7 @@ func TestAsk(t *testing.T) {
 	}{
 		{"asked", "db", store(interceptor.Funcs{}, configMap(map[string]string{"x": "y"})), ""},
 		{"no ConfigMap", "db", store(interceptor.Funcs{}), "there is no ConfigMap stategraft-catalogue in namespace db, which the controller makes: does the controller run"},
+		{"not labelled any more", "plain", store(interceptor.Funcs{}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plain", Name: api.ConfigMapCatalogue}}), "kubectl label namespace plain stategraft.io/inject=enabled"},
 		{"not labelled", "plain", store(interceptor.Funcs{}), "kubectl label namespace plain stategraft.io/inject=enabled"},
 		{"no namespace", "gone", store(interceptor.Funcs{}), `there is no namespace "gone"`},
 		{"may not read the namespace", "db", store(forbidden), "which the controller makes in those with the label stategraft.io/inject=enabled: does the controller run"},
@@ -157,12 +158,14 @@ func TestWrite(t *testing.T) {
 		`{"prefix":"db_ring","pod":"c-0","listed":"2026-11-30T11:58:00Z","backups":12,"complete":11,"new":2,"missing":1,"running":1,"left":3,"elsewhere":1,"message":"only the newest are looked at"}`,
 		`{"prefix":"","pod":"d-0","backups":0,"complete":0,"new":0,"failed":"the bucket does not answer:\n503 \u001b[31m"}`,
 		`not JSON`, `{}`)
-	found := []Found{{"db", Documents(cm)}, {"empty", nil}}
-	if len(found[0].Clusters) != 2 || !Failed(found) || Failed(found[1:]) {
+	down := Documents(configMap(nil, `{"prefix":"","pod":"","backups":0,"complete":0,"new":0,"message":"no pod runs"}`))
+	found := []Found{{"db", Documents(cm)}, {"empty", nil}, {"down", down}, {"down too", down}}
+	well := []Found{{"db", found[0].Clusters[1:]}}
+	if len(found[0].Clusters) != 2 || !Failed(found) || !Failed(found[1:2]) || !Failed(found[2:]) || Failed(well) {
 		t.Errorf("%+v", found)
 	}
 	var out bytes.Buffer
-	for _, list := range [][]Found{found, found[:1], found[1:]} {
+	for _, list := range [][]Found{found, found[:1], found[1:2], found[2:3]} {
 		if err := Write(&out, list, len(list) > 1, noon); err != nil {
 			t.Fatal(err)
 		}
