@@ -39,6 +39,8 @@ func choose(f Facts) (ask []*corev1.Pod, p *Problem) {
 	switch {
 	case p != nil:
 		return nil, p
+	case len(names) == 0 && f.Set != nil && f.Set.Spec.Replicas != nil && *f.Set.Spec.Replicas == 0:
+		return nil, &Problem{Reason: ReasonNoPods, Wait: young, Message: fmt.Sprintf("StatefulSet %s is scaled to 0, so there is no pod that could be backed up; kubectl -n %s scale statefulset %[1]s --replicas=N", f.Set.Name, f.Backup.Namespace)}
 	case len(names) == 0:
 		return nil, &Problem{Reason: ReasonNoPods, Wait: young, Message: fmt.Sprintf("there is no pod in namespace %s that spec.pods (%s) means; kubectl -n %[1]s get pods --show-labels tells which there are", f.Backup.Namespace, specText(f.Backup))}
 	case len(names) > mostPods:

@@ -138,6 +138,22 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
+// What is refused says why, and what to do about it.
+func TestRefusalsSayWhy(t *testing.T) {
+	for want, change := range map[string]func(f *Facts){
+		"StatefulSet cas is scaled to 0": func(f *Facts) { f.Pods = nil; f.Set.Spec.Replicas = new(int32(0)) },
+		"kubectl stategraft check -n ns": func(f *Facts) {
+			for _, pod := range f.Pods {
+				pod.Spec.Containers = nil
+			}
+		},
+	} {
+		if v := judge(factsOf(change)); v.problem == nil || !strings.Contains(v.problem.Message, want) {
+			t.Errorf("%+v, want %s", v.problem, want)
+		}
+	}
+}
+
 // What comes of a verdict, and of a spec that asks for nothing to be done.
 func TestAccept(t *testing.T) {
 	good := func() *verdict { return judge(factsOf(func(*Facts) {})) }

@@ -19,7 +19,7 @@ func (p *note) keep(pod *corev1.Pod, now time.Time) {
 	if p.absent {
 		p.answers()
 	}
-	p.uid, p.pod, p.read, p.leaving = pod.UID, slim(pod), now, pod.DeletionTimestamp != nil
+	p.uid, p.pod, p.read, p.leaving, p.stale = pod.UID, slim(pod), now, pod.DeletionTimestamp != nil, false
 	if p.version == "" {
 		p.version = pod.ResourceVersion
 	}
@@ -53,6 +53,7 @@ func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w
 		p, s := n.pod(at.Name), answers[i]
 		if s.sight == silentSight {
 			p.misses(false, s.why, now)
+			p.stale = true
 		} else {
 			p.answers()
 		}

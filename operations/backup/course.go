@@ -18,9 +18,10 @@ type world struct {
 	verdict *verdict        // of the acceptance
 	pods    map[string]seen // of those that are not final yet
 	stored  *node.Backup    // what the storage has of the backup; nil if it was not asked
-	unknown string          // why the storage could not tell
+	doubt                   // why the storage could not tell
 	busy    string          // why nobody may begin now
 	limit   time.Duration   // how long a pod that is not there is waited for
+	renew   bool            // what is in the way may be told in other words
 }
 
 // sight is what a pod looks like.

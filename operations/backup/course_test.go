@@ -133,7 +133,7 @@ func TestSteps(t *testing.T) {
 			if c.change != nil {
 				c.change(b)
 			}
-			s := next(b, world{pods: map[string]seen{"cas-0": c.seen}, stored: c.stored, unknown: c.down, limit: 10 * time.Minute}, today)
+			s := next(b, world{pods: map[string]seen{"cas-0": c.seen}, stored: c.stored, doubt: doubt{unknown: c.down}, limit: 10 * time.Minute}, today)
 			var all []string
 			for _, at := range s.status.Pods {
 				all = append(all, string(at.Phase))
@@ -151,7 +151,7 @@ func TestSteps(t *testing.T) {
 					t.Errorf("it ends in the future: %v", b.Status.Pods[i])
 				}
 			}
-			again := next(b, world{pods: map[string]seen{"cas-0": {sight: c.seen.sight, since: c.seen.since, uid: c.seen.uid, busyWith: c.seen.busyWith, why: "another word", asked: true, node: c.seen.node, prefix: c.seen.prefix, leaving: c.seen.leaving}}, unknown: c.down, limit: 10 * time.Minute}, today)
+			again := next(b, world{pods: map[string]seen{"cas-0": {sight: c.seen.sight, since: c.seen.since, uid: c.seen.uid, busyWith: c.seen.busyWith, why: "another word", asked: true, node: c.seen.node, prefix: c.seen.prefix, leaving: c.seen.leaving}}, doubt: doubt{unknown: c.down}, limit: 10 * time.Minute}, today)
 			if c.seen.sight == silentSight && again.changes(b) {
 				t.Errorf("written again: %s", again.status.Message)
 			}

@@ -122,6 +122,7 @@ func (r *reconciler) discards(ctx context.Context, b *api.Backup, n *notes, name
 			p.later(r.clock())
 		}
 		if failures[i] != nil {
+			p.stale = true
 			r.log.Info("a part cannot be removed", "namespace", b.Namespace, "backup", b.Name, "pod", names[i], "error", failures[i].Error())
 		}
 	}
@@ -147,7 +148,7 @@ func (r *reconciler) begins(ctx context.Context, b *api.Backup, n *notes, names 
 		p.try, p.failure = b.Status.Pod(names[i]).Tries, ""
 		p.soon(r.clock())
 		if err := failures[i]; err != nil {
-			p.failure = line(err.Error())
+			p.failure, p.stale = line(err.Error()), true
 			r.log.Info("a sidecar does not begin", "namespace", b.Namespace, "backup", b.Name, "pod", names[i], "error", p.failure)
 		}
 	}

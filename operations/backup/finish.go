@@ -21,6 +21,8 @@ func (c *course) overdue() {
 		}
 		why := within
 		switch {
+		case at.Message != "" && at.Phase == api.PodBackupChecking:
+			why += "; " + at.Message
 		case at.Message != "":
 			why += "; it " + at.Message
 		case at.Phase == api.PodBackupRunning:

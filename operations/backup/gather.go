@@ -2,13 +2,13 @@ package backup
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stategraft/stategraft/api/node"
@@ -22,6 +22,8 @@ const (
 	// readEvery is how often a pod that does not answer is read anew, as its address may
 	// have changed.
 	readEvery = 30 * time.Second
+	// renewEvery is how often what is in the way is written anew, if only its words change.
+	renewEvery = time.Minute
 )
 
 // facts reads what a Backup is accepted by, but for what the pods themselves tell.
@@ -91,7 +93,10 @@ func together(n int, do func(i int)) {
 // world reads and asks the pods of a Backup that runs.
 func (r *reconciler) world(ctx context.Context, b *api.Backup, n *notes) (world, error) {
 	now := r.clock()
-	w := world{pods: map[string]seen{}, limit: r.limit}
+	w := world{pods: map[string]seen{}, limit: r.limit, renew: now.Sub(n.renewed) >= renewEvery}
+	if w.renew {
+		n.renewed = now
+	}
 	end := deadline(b, &b.Status)
 	if !now.Before(end) {
 		return w, nil
@@ -136,8 +141,9 @@ func (r *reconciler) look(ctx context.Context, b *api.Backup, n *notes, w *world
 			room--
 		}
 		if !g.there {
-			// The informer may lag, and knows only injected pods: look before giving up.
-			if p.absent && now.Sub(p.since) >= r.limit && now.Sub(p.read) >= readEvery {
+			// The informer may lag, and knows only injected pods: look before giving up, and
+			// whether one that it does not know is still there.
+			if (p.unlabelled() || p.absent && now.Sub(p.since) >= r.limit) && now.Sub(p.read) >= readEvery {
 				read = append(read, at.Name)
 			}
 			if !p.unlabelled() {
@@ -149,7 +155,7 @@ func (r *reconciler) look(ctx context.Context, b *api.Backup, n *notes, w *world
 		if p.absent {
 			p.answers()
 		}
-		if p.pod == nil || p.uid != g.uid || p.version != g.version && p.why != "" || p.why != "" && now.Sub(p.read) >= readEvery {
+		if p.pod == nil || p.uid != g.uid || p.stale && (p.version != g.version || now.Sub(p.read) >= readEvery) {
 			read = append(read, at.Name)
 			p.version = g.version
 		}
@@ -188,16 +194,20 @@ func (r *reconciler) read(ctx context.Context, b *api.Backup, n *notes, names []
 	}
 	found := map[string]*corev1.Pod{}
 	if len(names) > fewPods {
-		injected, err := labels.NewRequirement(api.LabelInjected, selection.Exists, nil)
-		if err != nil {
-			panic(err) // of a constant
-		}
-		pods, err := r.cluster.pods(ctx, b.Namespace, labels.NewSelector().Add(*injected))
+		pods, err := r.injected(ctx, b.Namespace)
 		if err != nil {
 			return err
 		}
 		for _, pod := range pods {
 			found[pod.Name] = pod
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return found[name] == nil }) { // they may be without sidecars
+			if pods, err = r.cluster.pods(ctx, b.Namespace, labels.Everything()); err != nil {
+				return err
+			}
+			for _, pod := range pods {
+				found[pod.Name] = pod
+			}
 		}
 	} else {
 		for _, name := range names {
@@ -215,6 +225,8 @@ func (r *reconciler) read(ctx context.Context, b *api.Backup, n *notes, names []
 		if pod := found[name]; pod != nil {
 			p.keep(pod, now)
 			p.due = time.Time{}
+		} else {
+			p.vanished(now)
 		}
 	}
 	return nil

@@ -27,7 +27,9 @@ type notes struct {
 	turn    bool           // it has it
 	asked   bool           // for a turn
 	recheck time.Time      // when the storage is asked again, while pods upload
-	unknown string         // why it could not tell
+	doubt                  // why it could not tell
+	round   int            // of the pods that are asked for it
+	renewed time.Time      // when the words of what is in the way were written anew
 	held    string         // why the deletion waited last
 	began   bool           // this process has looked whether one before it deleted data
 	lasts   time.Time      // until when a deletion may go on that nobody waits for
@@ -37,6 +39,13 @@ type notes struct {
 type state struct {
 	generation int64
 	deleted    bool
+}
+
+// doubt is why it is not known what the storage has.
+type doubt struct {
+	unknown   string // why the storage could not tell
+	unreached bool   // as no sidecar answered
+	nobody    bool   // as there is no pod of the cluster
 }
 
 // note is what is kept of a pod.
@@ -49,6 +58,7 @@ type note struct {
 	absent   bool
 	leaving  bool   // it is being deleted
 	why      string // it is silent
+	stale    bool   // it did not answer since it was read: its address may be another
 	due      time.Time
 	pause    time.Duration
 	try      int32  // its sidecar was asked for
@@ -128,7 +138,13 @@ func (p *note) later(now time.Time) {
 func (p *note) soon(now time.Time) { p.pause, p.due = 0, now.Add(quickest) }
 
 // answers notes that a pod does.
-func (p *note) answers() { p.since, p.absent, p.why = time.Time{}, false, "" }
+func (p *note) answers() { p.since, p.absent, p.why, p.stale = time.Time{}, false, "", false }
+
+// vanished notes that the API server has no such pod.
+func (p *note) vanished(now time.Time) {
+	p.pod, p.stale = nil, false
+	p.misses(true, "", now)
+}
 
 // misses notes that a pod is not there, or does not answer.
 func (p *note) misses(absent bool, why string, now time.Time) {

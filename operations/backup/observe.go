@@ -129,7 +129,7 @@ func (c *course) check(at *api.PodBackup) {
 		if c.w.unknown == "" {
 			at.Message = ""
 		} else {
-			c.note(at, "the storage does not answer: ", c.w.unknown)
+			c.note(at, c.w.what(), c.w.unknown)
 		}
 		return
 	}
@@ -206,10 +206,18 @@ func (c *course) fail(at *api.PodBackup, why string) {
 	at.Phase, at.Finished, at.Message = api.PodBackupFailed, stamp(c.now), workload.Clip(line(why), podLimit)
 }
 
-// note writes down what is in the way, with the words of the first time: they may be
-// others at each look, and each change is written.
+// what says what is in doubt.
+func (d doubt) what() string {
+	if d.unreached {
+		return "no sidecar answers that could tell what the storage has: "
+	}
+	return "the storage does not answer: "
+}
+
+// note writes down what is in the way. The words may be others at each look, and each
+// change is written: they are renewed now and then.
 func (c *course) note(at *api.PodBackup, what, said string) {
-	if !strings.HasPrefix(at.Message, what) {
+	if c.w.renew || !strings.HasPrefix(at.Message, what) {
 		at.Message = quote(what, said)
 	}
 }

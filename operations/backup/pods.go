@@ -107,7 +107,7 @@ func CheckPod(pod *corev1.Pod) string {
 	case pod.Labels[api.LabelInject] == api.InjectDisabled:
 		return fmt.Sprintf("it is opted out by its label %s=%s, and has no sidecar; take the label out of its template", api.LabelInject, api.InjectDisabled)
 	case sidecar == nil:
-		return fmt.Sprintf("it has no sidecar; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %s)", pod.Name)
+		return fmt.Sprintf("it has no sidecar; `kubectl stategraft check -n %s` tells why. Remedy that first; then re-create the pod (kubectl delete pod %s)", pod.Namespace, pod.Name)
 	case !slices.ContainsFunc(sidecar.Ports, func(p corev1.ContainerPort) bool { return p.Name == node.PortName }):
 		return fmt.Sprintf("it was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
 	}

@@ -85,16 +85,17 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
-// TestCrashes lets the controller end before or after anything it does, pods be deleted,
-// Medusas fail, be started anew or be silent, and the storage be down; and asks for a
+// TestCrashes lets the controller end before or after anything it does, pods be deleted
+// and be read before their containers run, Medusas fail, be started anew or be silent, and
+// the storage be down; and asks for a
 // true end within the timeout.
 func TestCrashes(t *testing.T) {
 	ends := map[api.BackupPhase]int{}
-	crashed := 0
+	crashed, checked := 0, 0
 	for _, seed := range seeds() {
 		s := newSim(seed)
 		s.crashes, s.flakes, s.breaks = 0.1*s.rand.Float64(), 0.05*s.rand.Float64(), 0.3*s.rand.Float64()
-		s.comes = s.rand.IntN(4) > 0
+		s.comes, s.rolls = s.rand.IntN(4) > 0, s.rand.IntN(3)
 		if s.rand.IntN(4) == 0 {
 			s.other = s.now.Add(time.Duration(s.rand.IntN(600)) * time.Second)
 		}
@@ -136,9 +137,10 @@ func TestCrashes(t *testing.T) {
 		}
 		ends[status.Phase]++
 		crashed += s.crashed
+		checked += s.checked
 	}
-	t.Logf("%v, %d crashes", ends, crashed)
-	if *seedFlag == 0 && (crashed < simSeeds/2 || ends[api.BackupComplete] < simSeeds/10 || ends[api.BackupPartial] == 0 || ends[api.BackupFailed] == 0 || ends[api.BackupCancelled] == 0) {
+	t.Logf("%v, %d crashes, %d times created anew while checked", ends, crashed, checked)
+	if *seedFlag == 0 && (crashed < simSeeds/2 || checked < simSeeds/10 || ends[api.BackupComplete] < simSeeds/10 || ends[api.BackupPartial] == 0 || ends[api.BackupFailed] == 0 || ends[api.BackupCancelled] == 0) {
 		t.Errorf("%v, %d crashes: too little happens for this to show anything", ends, crashed)
 	}
 }

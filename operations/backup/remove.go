@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -94,11 +92,7 @@ func (r *reconciler) removeData(ctx context.Context, b *api.Backup, n *notes) (t
 	} else if going {
 		return r.keep(ctx, b, n, goingText(name), true)
 	}
-	injected, err := labels.NewRequirement(api.LabelInjected, selection.Exists, nil)
-	if err != nil {
-		panic(err) // of a constant
-	}
-	pods, err := r.cluster.pods(ctx, b.Namespace, labels.NewSelector().Add(*injected))
+	pods, err := r.injected(ctx, b.Namespace)
 	if err != nil {
 		return 0, err
 	}

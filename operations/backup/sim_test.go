@@ -35,13 +35,16 @@ type sim struct {
 	lagging *api.Backup // as the informer has it
 	nodes   []*simNode
 
-	crashes float64 // that the controller ends before or after an effect
-	flakes  float64 // that a request fails
-	breaks  float64 // that a Medusa does what it should not
-	down    time.Time
-	comes   bool // pods that were deleted come back
-	ending  bool // the namespace
-	goes    bool // the Backup is going to be deleted
+	crashes float64   // that the controller ends before or after an effect
+	flakes  float64   // that a request fails
+	breaks  float64   // that a Medusa does what it should not
+	down    time.Time // the storage, until then
+	deaf    time.Time // it does not tell what it has
+	rolls   int       // how often pods are still to be created anew while it is to tell
+	checked int       // how often they were
+	comes   bool      // pods that were deleted come back
+	ending  bool      // the namespace
+	goes    bool      // the Backup is going to be deleted
 
 	turn     types.UID // whose it is
 	other    time.Time // another has the turn until then
@@ -59,7 +62,10 @@ type simNode struct {
 	name   string
 	uid    types.UID // empty where there is no pod
 	silent time.Time // it does not answer until then
+	up     time.Time // its containers run from then on
+	runs   int       // how often they were started; each has an address of its own
 	hidden bool      // from the informer
+	heard  glimpse   // as the informer has it
 	asked  int
 	job    *simJob
 	part   *simPart
@@ -78,7 +84,9 @@ type crash struct{}
 func newSim(seed uint64) *sim {
 	s := &sim{rand: rand.New(rand.NewPCG(seed, 1)), now: today, comes: true}
 	for i := range 1 + s.rand.IntN(4) {
-		s.nodes = append(s.nodes, &simNode{name: "cas-" + strconv.Itoa(i), uid: s.uid()})
+		n := &simNode{name: "cas-" + strconv.Itoa(i), uid: s.uid()}
+		n.heard = s.glimpsed(n)
+		s.nodes = append(s.nodes, n)
 	}
 	b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "b", Generation: 1, ResourceVersion: s.bump(), CreationTimestamp: metav1.NewTime(today)}}
 	b.Spec.Pods = &api.BackupPods{Workload: &api.BackupWorkload{Name: "cas"}}

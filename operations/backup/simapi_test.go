@@ -56,15 +56,27 @@ func (s *sim) writeKeep(_ context.Context, b *api.Backup) error {
 
 func (s *sim) glimpse(_ context.Context, at types.NamespacedName) (glimpse, error) {
 	n := s.node(at.Name)
-	if n.uid == "" || n.hidden {
+	if n.hidden {
 		return glimpse{}, nil
 	}
-	return glimpse{there: true, uid: n.uid, version: string(n.uid)}, nil
+	return n.heard, nil
+}
+
+// glimpsed is a pod as the informer will have it.
+func (s *sim) glimpsed(n *simNode) glimpse {
+	if n.uid == "" {
+		return glimpse{}
+	}
+	return glimpse{there: true, uid: n.uid, version: s.podVersion(n)}
+}
+
+func (s *sim) podVersion(n *simNode) string {
+	return fmt.Sprint(n.uid, " ", n.runs, " ", !s.now.Before(n.up))
 }
 
 func (s *sim) pod(_ context.Context, at types.NamespacedName) (*corev1.Pod, error) {
 	if n := s.node(at.Name); n != nil && n.uid != "" {
-		return simPod(n), s.read()
+		return s.simPod(n), s.read()
 	}
 	return nil, s.read()
 }
@@ -72,7 +84,7 @@ func (s *sim) pod(_ context.Context, at types.NamespacedName) (*corev1.Pod, erro
 func (s *sim) pods(context.Context, string, labels.Selector) (list []*corev1.Pod, err error) {
 	for _, n := range s.nodes {
 		if n.uid != "" {
-			list = append(list, simPod(n))
+			list = append(list, s.simPod(n))
 		}
 	}
 	return list, s.read()
@@ -82,11 +94,17 @@ func (s *sim) set(context.Context, types.NamespacedName) (*appsv1.StatefulSet, e
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cas", UID: "set"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(len(s.nodes)))}}, s.read()
 }
 
-// simPod is an injected pod of Cassandra's.
-func simPod(n *simNode) *corev1.Pod {
-	pod := bare(n.name)
-	pod.UID, pod.ResourceVersion = n.uid, string(n.uid)
-	return inject(pod)
+// simPod is an injected pod of Cassandra's as it is now: one whose containers do not run
+// yet has no address.
+func (s *sim) simPod(n *simNode) *corev1.Pod {
+	pod := inject(bare(n.name))
+	pod.UID, pod.ResourceVersion = n.uid, s.podVersion(n)
+	pod.Status.PodIP = ""
+	if !s.now.Before(n.up) {
+		pod.Status.PodIP = fmt.Sprint("10.0.0.", n.runs)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: patches.ContainerMedusa, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	}
+	return pod
 }
 
 func bare(name string) *corev1.Pod {

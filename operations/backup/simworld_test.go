@@ -22,7 +22,7 @@ const time30 = 30 * time.Second
 // reach is the node that a pod is asked of.
 func (s *sim) reach(pod *corev1.Pod) (*simNode, error) {
 	n := s.node(pod.Name)
-	if n.uid != pod.UID || s.now.Before(n.silent) {
+	if now := s.simPod(n); n.uid != pod.UID || s.now.Before(n.silent) || !up(pod) || !up(now) || pod.Status.PodIP != now.Status.PodIP {
 		return nil, fmt.Errorf("%w: pod %s", sidecar.ErrUnreachable, pod.Name)
 	}
 	s.settle(n)
@@ -169,7 +169,15 @@ func (s *sim) Backup(_ context.Context, pod *corev1.Pod, _, name string) (b node
 	if _, err := s.reach(pod); err != nil {
 		return b, err
 	}
-	if s.now.Before(s.down) {
+	if !s.now.Before(s.deaf) && s.chance(s.breaks) { // it was there a moment ago
+		s.deaf = s.now.Add(time.Duration(s.rand.IntN(90)) * time.Second)
+	}
+	if s.rolls > 0 && s.chance(0.5) {
+		s.rolls, s.checked = s.rolls-1, s.checked+1
+		s.deaf = s.now.Add(time.Duration(s.rand.IntN(90)) * time.Second)
+		s.roll()
+	}
+	if s.now.Before(s.down) || s.now.Before(s.deaf) {
 		return b, fmt.Errorf("the storage is down")
 	}
 	b.Name, b.Ring = name, map[string]node.Ring{}
@@ -188,11 +196,11 @@ func (s *sim) happens() {
 	switch s.rand.IntN(8) {
 	case 0, 1, 2: // the informer catches up
 		s.lagging = s.object.DeepCopy()
-		n.hidden = false
+		n.hidden, n.heard = false, s.glimpsed(n)
 	case 3:
 		if n.uid == "" && s.comes && s.rand.IntN(4) == 0 {
-			n.uid, n.hidden = s.uid(), s.rand.IntN(2) == 0
-			s.logf("%s is created as %s", n.name, n.uid)
+			n.hidden = s.rand.IntN(2) == 0
+			s.create(n)
 		}
 	}
 }
@@ -200,14 +208,20 @@ func (s *sim) happens() {
 // byHand is what people and machines do to it.
 func (s *sim) byHand() {
 	n := s.nodes[s.rand.IntN(len(s.nodes))]
-	switch s.rand.IntN(7) {
+	switch s.rand.IntN(9) {
 	case 0:
 		s.logf("%s is deleted", n.name)
 		s.kill(n)
 		n.uid = ""
-	case 1:
+	case 7:
+		s.down = s.now.Add(time.Duration(s.rand.IntN(120)) * time.Second)
+		s.roll()
+	case 1, 8:
 		s.logf("%s: its Medusa is started anew", n.name)
 		s.kill(n)
+		if s.rand.IntN(2) == 0 {
+			n.up, n.runs = s.now.Add(time.Duration(s.rand.IntN(60))*time.Second), n.runs+1
+		}
 	case 2:
 		n.silent = s.now.Add(time.Duration(s.rand.IntN(60)) * time.Second)
 	case 3:
@@ -225,6 +239,23 @@ func (s *sim) byHand() {
 	case 6:
 		n.empty = 1
 	}
+}
+
+// roll has pods created anew, as when nodes are drained.
+func (s *sim) roll() {
+	all := s.rand.IntN(2) == 0
+	for _, n := range s.nodes {
+		if n.uid != "" && (all || s.rand.IntN(2) == 0) {
+			s.kill(n)
+			s.create(n)
+		}
+	}
+}
+
+// create makes a pod anew, whose containers run some time later.
+func (s *sim) create(n *simNode) {
+	n.uid, n.runs, n.up = s.uid(), n.runs+1, s.now.Add(time.Duration(s.rand.IntN(90))*time.Second)
+	s.logf("%s is created as %s, and runs at %s", n.name, n.uid, n.up.Format("15:04:05"))
 }
 
 // kill ends a Medusa: what it was at stays as it is.

@@ -20,7 +20,7 @@ func (c *course) giveUp() {
 			if at.Finished != nil && at.Finished.After(last) {
 				last = at.Finished.Time
 			}
-		case at.Phase == api.PodBackupChecking && c.w.unknown != "":
+		case at.Phase == api.PodBackupChecking && c.w.unknown != "" && !c.w.nobody:
 			return // what it has in the storage is not known: that is waited for
 		case s.sight == absentSight || s.sight == silentSight && at.Phase == api.PodBackupWaiting:
 			absent[at.Name] = true

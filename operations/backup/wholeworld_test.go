@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,7 +152,11 @@ type informers struct {
 func (i informers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	before := i.w.count()
 	defer i.w.restore(before)
-	return i.w.client.Get(ctx, key, object, options...)
+	err := i.w.client.Get(ctx, key, object, options...)
+	if pod, is := object.(*corev1.Pod); is && err == nil && pod.Labels[api.LabelInjected] == "" {
+		return apierrors.NewNotFound(corev1.Resource("pods"), key.Name) // only injected ones are known
+	}
+	return err
 }
 
 func (i informers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
