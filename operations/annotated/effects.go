@@ -2,8 +2,6 @@ package annotated
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/telling"
 	wl "github.com/stategraft/stategraft/workload"
 )
 
@@ -99,9 +98,7 @@ func (c cluster) reference(namespace string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: namespace, Name: owner.Name, UID: types.UID(owner.UID)}
 }
 
-// say writes an event. The recorder takes one that differs from another of the last minutes
-// in its note only for the same once more, and drops the note: the action tells them apart.
+// say writes an event.
 func (w *writer) say(about corev1.ObjectReference, kind, reason, note string) {
-	sum := sha256.Sum256([]byte(note))
-	w.events.Eventf(&about, nil, kind, reason, "Annotated-"+hex.EncodeToString(sum[:4]), "%s", wl.Clip(note, noteLimit))
+	w.events.Eventf(&about, nil, kind, reason, telling.Action("Annotated", note), "%s", wl.Clip(note, noteLimit))
 }

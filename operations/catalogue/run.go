@@ -21,6 +21,7 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/objects"
 	"github.com/stategraft/stategraft/operations/scope"
+	"github.com/stategraft/stategraft/operations/telling"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -35,7 +36,7 @@ const (
 func teller(recorder events.EventRecorder) func(*api.Backup, string, string) {
 	return func(b *api.Backup, reason, note string) {
 		about := corev1.ObjectReference{APIVersion: api.GroupVersion.String(), Kind: "Backup", Namespace: b.Namespace, Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion}
-		recorder.Eventf(&about, nil, corev1.EventTypeWarning, reason, "Look", "%s", workload.Clip(note, mostText))
+		recorder.Eventf(&about, nil, corev1.EventTypeWarning, reason, telling.Action("Look", note), "%s", workload.Clip(note, mostText))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/telling"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -43,10 +44,10 @@ type recorder struct{ events.EventRecorder }
 func (t recorder) tell(about corev1.ObjectReference, related *corev1.ObjectReference, kind, reason, note string) {
 	note = workload.Clip(note, noteLimit)
 	if related == nil {
-		t.Eventf(&about, nil, kind, reason, "Restore", "%s", note)
+		t.Eventf(&about, nil, kind, reason, telling.Action("Restore", note), "%s", note)
 		return
 	}
-	t.Eventf(&about, related, kind, reason, "Restore", "%s", note)
+	t.Eventf(&about, related, kind, reason, telling.Action("Restore", note), "%s", note)
 }
 
 func ofRestore(r *api.Restore) corev1.ObjectReference {

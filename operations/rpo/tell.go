@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/telling"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -129,5 +130,5 @@ func (key workloadKey) reference() corev1.ObjectReference {
 
 // say writes an event. The recorder only queues: nothing waits for the API server.
 func (t *teller) say(about corev1.ObjectReference, kind, reason, note string) {
-	t.events.Eventf(&about, nil, kind, reason, "RPO", "%s", workload.Clip(note, noteLimit))
+	t.events.Eventf(&about, nil, kind, reason, telling.Action("RPO", note), "%s", workload.Clip(note, noteLimit))
 }

@@ -5,6 +5,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/telling"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -36,12 +37,12 @@ type recorder struct{ events.EventRecorder }
 func (t recorder) tell(about corev1.ObjectReference, backup *api.Backup, kind, reason, note string) {
 	note = workload.Clip(note, noteLimit)
 	if backup == nil {
-		t.Eventf(&about, nil, kind, reason, "Schedule", "%s", note)
+		t.Eventf(&about, nil, kind, reason, telling.Action("Schedule", note), "%s", note)
 		return
 	}
 	it := ofBackup(backup)
-	t.Eventf(&about, &it, kind, reason, "Schedule", "%s", note)
-	t.Eventf(&it, &about, kind, reason, "Schedule", "%s", note)
+	t.Eventf(&about, &it, kind, reason, telling.Action("Schedule", note), "%s", note)
+	t.Eventf(&it, &about, kind, reason, telling.Action("Schedule", note), "%s", note)
 }
 
 func ofSchedule(s *api.BackupSchedule) corev1.ObjectReference {
