@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/test/controlplane/rigged"
 )
 
 // How many there are; a tenth where the test is asked to be short.
@@ -76,13 +77,14 @@ func TestThousandPods(t *testing.T) {
 	requests := float64(after.requests-before.requests) / float64(n*each)
 	writes := float64(after.writes-before.writes) / float64(n*each)
 	cores := (after.cpu - before.cpu).Seconds() / took.Seconds()
-	if after.memory > mostMemory {
+	raced := os.Getenv(rigged.RaceEnv) == "1" // which takes several times as much
+	if after.memory > mostMemory && !raced {
 		t.Errorf("the controller took %d MiB, at most %d are allowed", after.memory>>20, mostMemory>>20)
 	}
 	if requests > mostRequests {
 		t.Errorf("%.1f requests for each pod and backup, at most %d are allowed", requests, mostRequests)
 	}
-	if cores > 1 {
+	if cores > 1 && !raced {
 		t.Errorf("the controller took %.2f cores", cores)
 	}
 	figure(t, "%d backups of %d pods complete after %s: %.2f API requests for each pod (%.2f of them write), %d MiB at most, %.2f cores", done.Load(), n*each, took.Round(time.Second), requests, writes, after.memory>>20, cores)
