@@ -53,8 +53,12 @@ func lookup() *corev1.Pod {
 // createForGood has the controller create a pod, and takes it out of the way of the next.
 func createForGood(t *testing.T, cp *cluster.ControlPlane, ns string, pod *corev1.Pod) error {
 	created, err := client(t, cp, "stategraft-controller").CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err == nil {
-		err = client(t, cp, "").CoreV1().Pods(ns).Delete(t.Context(), created.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	if err != nil {
+		return err
+	}
+	err = client(t, cp, "").CoreV1().Pods(ns).Delete(t.Context(), created.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	if apierrors.IsNotFound(err) {
+		return nil // the garbage collector was faster: its owner is not there
 	}
 	return err
 }
