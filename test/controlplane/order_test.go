@@ -109,7 +109,9 @@ func TestOrders(t *testing.T) {
 func TestOrderWithoutWebhook(t *testing.T) {
 	ctx, rig := start(t)
 	const in = "orders-down"
-	namespace(ctx, t, in, labelled(), nil)
+	labels := labelled()
+	labels[api.LabelRestoring] = api.RestoringTrue // as the controller does before it names pods
+	namespace(ctx, t, in, labels, nil)
 	var pod *unstructured.Unstructured
 	for _, row := range rows(t) {
 		if row.name == "plain-official-41" {
