@@ -1,5 +1,5 @@
 // Package v1alpha1 holds what users write: the labels and annotations of
-// Stategraft, and later its objects.
+// Stategraft, and its objects.
 package v1alpha1
 
 // Group is the API group of Stategraft's objects and the prefix of every label

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -65,17 +66,15 @@ func backups(mgr manager.Manager, namespace string, nodes *sidecar.Client) error
 		return scheduler.Listing(known.Listing(ctx, namespace, prefix, maxAge))
 	}
 	turns := func(client.Reader) backup.Turns { return shared.claims.Load() }
-	for what, err := range map[string]error{
-		"Backups":         backup.Add(group, backup.Options{Namespace: namespace, Sidecars: nodes, Turns: turns, Remover: shared}),
-		"the catalogue":   catalogue.Add(group, catalogue.Options{Namespace: namespace, Nodes: nodes, Catalogue: known}),
-		"BackupSchedules": scheduler.Add(group, scheduler.Options{Catalogue: scheduler.CatalogueFunc(list), Claims: scheduler.ClaimsFunc(shared.holder)}),
-		"annotations":     annotated.Add(group, annotated.Options{Namespace: namespace, Nodes: nodes}),
-		"coverage":        rpo.Add(group, rpo.Options{Namespace: namespace}),
-		"verification":    verify.Add(group, verify.Options{}),
-	} {
-		if err != nil {
-			return fmt.Errorf("adding the controller of %s: %w", what, err)
-		}
+	if err := errors.Join(
+		backup.Add(group, backup.Options{Namespace: namespace, Sidecars: nodes, Turns: turns, Remover: shared}),
+		catalogue.Add(group, catalogue.Options{Namespace: namespace, Nodes: nodes, Catalogue: known}),
+		scheduler.Add(group, scheduler.Options{Catalogue: scheduler.CatalogueFunc(list), Claims: scheduler.ClaimsFunc(shared.holder)}),
+		annotated.Add(group, annotated.Options{Namespace: namespace, Nodes: nodes}),
+		rpo.Add(group, rpo.Options{Namespace: namespace}),
+		verify.Add(group, verify.Options{}),
+	); err != nil {
+		return fmt.Errorf("adding the controllers of backups: %w", err)
 	}
 	if err := mgr.Add(group); err != nil {
 		return fmt.Errorf("adding the controllers of backups: %w", err)
