@@ -50,6 +50,10 @@ type Report struct {
 	BackupRunning bool     `json:"backupRunning,omitempty"`
 	Backup        *Running `json:"backup,omitempty"`
 	Waiting       string   `json:"waiting,omitempty"` // what Medusa waits for
+
+	// Replay and Config are of Anna's nodes.
+	Replay *Replay `json:"replay,omitempty"` // the last one of this pod
+	Config *Config `json:"config,omitempty"`
 }
 
 // Done is a restore that was done on a volume.
@@ -131,6 +135,8 @@ type Member struct {
 	Tables   int       `json:"tables"`
 	Version  string    `json:"version,omitempty"` // of the database
 	Type     string    `json:"type,omitempty"`    // differential or full
+	Keys     int64     `json:"keys,omitempty"`    // of Anna
+	Missing  *Missing  `json:"missing,omitempty"` // of Anna: such a part is complete, and a backup with it Partial
 }
 
 // Ring is a node's place in the ring.

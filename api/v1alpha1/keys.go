@@ -72,6 +72,13 @@ const (
 	AnnotationColocateWith = Group + "/colocate-with"
 	// AnnotationExpose asks for a Service per pod.
 	AnnotationExpose = Group + "/expose"
+	// AnnotationOnConfigChange is "restart": the pods are re-created one at a time when
+	// the ConfigMap of AnnotationConfigMap changes. Without it that is only told.
+	AnnotationOnConfigChange = Group + "/on-config-change"
+	// AnnotationDecryptionSecret names the Secret whose key "identity" holds the age
+	// identity that an encrypted backup of Anna is read with. Only a restore container
+	// sees it.
+	AnnotationDecryptionSecret = Group + "/decryption-secret"
 	// Images, resources and port of the injected containers.
 	AnnotationMedusaImage      = Group + "/medusa-image"
 	AnnotationAgentImage       = Group + "/agent-image"
@@ -98,7 +105,7 @@ var Annotations = []string{
 	AnnotationRestore, AnnotationRestoreSource, AnnotationMedusaConfig, AnnotationStorageSecret,
 	AnnotationCQLSecret, AnnotationJMXSecret, AnnotationConfigMap, AnnotationDataVolume,
 	AnnotationContainer, AnnotationHostNetwork, AnnotationSpread, AnnotationColocateWith,
-	AnnotationExpose, AnnotationMedusaImage, AnnotationAgentImage, AnnotationSidecarResources,
+	AnnotationExpose, AnnotationOnConfigChange, AnnotationDecryptionSecret, AnnotationMedusaImage, AnnotationAgentImage, AnnotationSidecarResources,
 	AnnotationGRPCPort, AnnotationGRPCTLS, AnnotationHeldBack,
 	AnnotationBackupSchedule, AnnotationRetain, AnnotationRPO,
 }
@@ -128,3 +135,18 @@ const LabelAnnotated = Group + "/annotated"
 // deletionPolicy that its data go, until they have gone: why, and " Delete" after it where
 // the policy was that before. Should it be kept after all, it gets its policy back.
 const AnnotationExpiring = Group + "/expiring"
+
+// OnConfigChangeRestart is the value of AnnotationOnConfigChange.
+const OnConfigChangeRestart = "restart"
+
+// AnnotationPublicAddress stands on a pod with AnnotationExpose: the address at which its
+// Service is reached from outside. The controller writes it (operations/expose), the setup
+// container waits for it.
+const AnnotationPublicAddress = Group + "/public-address"
+
+// ConditionReplayed is the readiness gate of an Anna pod that is restored: it is true when
+// all keys of the pod's part have been written again. The controller writes it.
+const ConditionReplayed = Group + "/replayed"
+
+// LabelExposed stands on the Services of operations/expose, with the name of the pod.
+const LabelExposed = Group + "/exposed"
