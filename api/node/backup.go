@@ -16,6 +16,23 @@ type Running struct {
 	Phase string    `json:"phase,omitempty"`
 }
 
+// Failed is a backup that a sidecar has given up, until it is discarded, deleted or made anew.
+type Failed struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`
+	Why  string    `json:"why"` // for people; no secret is in it
+}
+
+// WhyFailed is why the node has given up a backup, where it still knows.
+func (r *Report) WhyFailed(backup string) string {
+	for _, f := range r.Failed {
+		if f.Name == backup {
+			return f.Why
+		}
+	}
+	return ""
+}
+
 // Discarded is what a node has removed of its part in a backup. Nothing is an answer
 // too: there was none.
 type Discarded struct {

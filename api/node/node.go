@@ -51,6 +51,11 @@ type Report struct {
 	Backup        *Running `json:"backup,omitempty"`
 	Waiting       string   `json:"waiting,omitempty"` // what Medusa waits for
 
+	// Busy is what else the node is at, such as a replay, while it refuses backups; the
+	// text is for people. Failed are its backups that have failed. Both are of Anna's nodes.
+	Busy   string   `json:"busy,omitempty"`
+	Failed []Failed `json:"failed,omitempty"` // the latest first
+
 	// Replay and Config are of Anna's nodes.
 	Replay *Replay `json:"replay,omitempty"` // the last one of this pod
 	Config *Config `json:"config,omitempty"`

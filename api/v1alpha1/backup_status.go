@@ -16,7 +16,7 @@ const (
 	BackupWaiting   BackupPhase = "Waiting"   // for a restore, another backup, a purge, a sidecar; or suspended
 	BackupRunning   BackupPhase = "Running"   // pods upload, or what they have uploaded is looked at
 	BackupComplete  BackupPhase = "Complete"  // every pod is, and has objects in the storage
-	BackupPartial   BackupPhase = "Partial"   // some pods are complete, and some are not
+	BackupPartial   BackupPhase = "Partial"   // some pods are complete, and some are not; or keys of Anna are missing
 	BackupFailed    BackupPhase = "Failed"    // no pod is complete
 	BackupCancelled BackupPhase = "Cancelled" // before every pod was complete
 	BackupPlanned   BackupPhase = "Planned"   // of a dry run
@@ -166,6 +166,10 @@ type PodBackup struct {
 	Objects int64 `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	Tables  int32 `json:"tables,omitempty"`
+	Keys    int64 `json:"keys,omitempty"` // of Anna
+	// Missing is how many keys of Anna the part lacks that the node listed: the backup is
+	// Partial then. The message names some of them.
+	Missing int64 `json:"missing,omitempty"`
 	// The node's place in the ring, by which a restore is planned. Its tokens are in the
 	// storage: of a thousand nodes they are more than an object may hold.
 	Datacenter string `json:"datacenter,omitempty"`

@@ -33,7 +33,7 @@ type Order struct {
 	ID     string
 	Action PodAction
 	Backup string
-	Node   string // of the backup
+	Node   string // of the backup; of Anna several, with commas, or NoSource
 	Prefix string // of the storage; empty for the pod's own
 	Mode   RestoreMode
 	Keep   KeepPrevious
@@ -51,6 +51,10 @@ func (r *Restore) Order(pod string) (o Order, ok bool) {
 		Restore: r.Name, Pending: slices.Contains(r.Status.Pending, pod), Tidy: at.Previous,
 		ID: r.Status.ID, Action: at.Action, Backup: r.Status.Backup, Node: at.Node, Prefix: r.Status.Prefix,
 		Mode: r.Spec.Mode, Keep: r.Spec.KeepPrevious, UndoID: r.Status.UndoID, Tokens: at.Tokens,
+	}
+	if r.Status.Kind == KindAnna {
+		// Nodes of Anna have no tokens: whose backup it is, is in the prefix.
+		o.Mode = InPlace
 	}
 	return o, o.Pending || o.Tidy
 }

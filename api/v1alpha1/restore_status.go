@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"strconv"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -48,9 +51,14 @@ const (
 	PodWaiting   PodPhase = "Waiting"   // has come back, and waits for the others or its turn
 	PodRestoring PodPhase = "Restoring" // its restore container runs, or tries again
 	PodJoining   PodPhase = "Joining"   // restored in mode Remote, not Ready yet
+	PodReplaying PodPhase = "Replaying" // of Anna: its part of the backup is there, and its keys are written again
+	PodReplayed  PodPhase = "Replayed"  // of Anna: they are, and those of others not all yet
 	PodRestored  PodPhase = "Restored"
 	PodCancelled PodPhase = "Cancelled" // given up; the message says in what state its volume is
 )
+
+// Over tells whether nothing more is done to the pod.
+func (p PodPhase) Over() bool { return p == PodRestored || p == PodCancelled }
 
 // PodAction is what is done to a pod's volume.
 type PodAction string
@@ -78,6 +86,12 @@ type RestoreStatus struct {
 	// Message says what happens, or what is waited for, or what went wrong and what to
 	// do, in a sentence.
 	Message string `json:"message,omitempty"`
+	// Kind is that of the pods' database, where their data are written again once it runs:
+	// anna.
+	Kind string `json:"kind,omitempty"`
+	// Round counts how often a node of Anna was lost, with keys that others had written to
+	// it: then all of them write theirs once more.
+	Round int32 `json:"round,omitempty"`
 	// Backup is the name that was found for the backup asked for.
 	Backup string `json:"backup,omitempty"`
 	// Prefix is the prefix of the storage that the backup is below, where it is not the
@@ -123,8 +137,15 @@ type PodRestore struct {
 	Name   string    `json:"name"`
 	Phase  PodPhase  `json:"phase"`
 	Action PodAction `json:"action,omitempty"`
-	// Node is the node of the backup whose data the pod gets.
-	Node       string       `json:"node,omitempty"`
+	// Node is the node of the backup whose data the pod gets. Of Anna it may be several,
+	// with commas between them, or "-" for none.
+	Node string `json:"node,omitempty"`
+	// Keys are those that have been written again, of KeysTotal: of Anna.
+	Keys      int64 `json:"keys,omitempty"`
+	KeysTotal int64 `json:"keysTotal,omitempty"`
+	// Process is the start of the pod's database to which keys are written: another one
+	// has lost them.
+	Process    string       `json:"process,omitempty"`
 	Bytes      int64        `json:"bytes,omitempty"`
 	BytesTotal int64        `json:"bytesTotal,omitempty"`
 	Started    *metav1.Time `json:"started,omitempty"`
@@ -155,4 +176,28 @@ func (s *RestoreStatus) Pod(name string) *PodRestore {
 // knows.
 func (p *PodRestore) MayHavePrevious() bool {
 	return p.Previous || p.Started != nil && p.Phase != PodRestored
+}
+
+// NoSource stands in PodRestore.Node, and so in the restore container's variable of the
+// source, for a pod of Anna that gets no part of the backup.
+const NoSource = "-"
+
+// KindAnna is RestoreStatus.Kind of Anna.
+const KindAnna = "anna"
+
+// ReplayID is the ID of the replay that is waited for: that of the request, until a node
+// is lost on the way.
+func (s *RestoreStatus) ReplayID() string {
+	if s.Round == 0 {
+		return s.ID
+	}
+	return s.ID + "+" + strconv.Itoa(int(s.Round))
+}
+
+// Sources are the nodes of the backup whose parts the pod gets, of Anna.
+func (p *PodRestore) Sources() []string {
+	if p.Node == "" || p.Node == NoSource {
+		return []string{}
+	}
+	return strings.Split(p.Node, ",")
 }

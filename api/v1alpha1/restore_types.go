@@ -52,15 +52,17 @@ const BackupLatest = "latest"
 
 // RestoreMode says whose backup is restored.
 //
-// +kubebuilder:validation:Enum=InPlace;Remote
+// +kubebuilder:validation:Enum=InPlace;Remote;Merge
 type RestoreMode string
 
 // The modes. In place, a node gets its own data back, with its tokens and its host
 // id. Remote, it gets the data and the tokens of a node of another cluster or
-// namespace, and stays itself otherwise.
+// namespace, and stays itself otherwise. Merge is for Anna: no pod is stopped, and the
+// keys of the backup are written into the cluster that runs, where a later value stays.
 const (
 	InPlace RestoreMode = "InPlace"
 	Remote  RestoreMode = "Remote"
+	Merge   RestoreMode = "Merge"
 )
 
 // WhenNoBackup says what becomes of a pod of which the backup has nothing.
@@ -93,9 +95,10 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.backup) != has(self.undo)",message="give either backup (a name, latest, or a time such as 2026-01-31T06:00:00Z) or undo (the name of an earlier Restore), and not both"
 // +kubebuilder:validation:XValidation:rule="has(self.undo) || has(self.pods) && (has(self.pods.names) || has(self.pods.selector))",message="say which pods: in pods.names by name, or in pods.selector by their labels",fieldPath=".pods"
-// +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.mode) || self.mode != 'Remote'",message="undo goes back to what was on the same volumes: leave mode at InPlace",fieldPath=".mode"
+// +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.mode) || self.mode == 'InPlace'",message="undo goes back to what was on the same volumes: leave mode at InPlace",fieldPath=".mode"
 // +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.source)",message="undo takes nothing from a backup: leave source out",fieldPath=".source"
 // +kubebuilder:validation:XValidation:rule="!has(self.undo) || !has(self.whenNoBackup) || self.whenNoBackup != 'Empty'",message="undo takes nothing from a backup: leave whenNoBackup out",fieldPath=".whenNoBackup"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Merge' || !has(self.whenNoBackup) || self.whenNoBackup != 'Empty'",message="mode Merge empties no node: leave whenNoBackup out",fieldPath=".whenNoBackup"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Remote' || has(self.source)",message="mode Remote restores what others backed up: say whose in source.cluster (namespace/cluster) or source.prefix",fieldPath=".source"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a Restore that was cancelled stays so: make another under another name",fieldPath=".cancel",reason=FieldValueForbidden
 type RestoreSpec struct {
@@ -120,7 +123,7 @@ type RestoreSpec struct {
 	// +optional
 	Pods RestorePods `json:"pods,omitempty,omitzero"`
 
-	// Mode is InPlace or Remote.
+	// Mode is InPlace, Remote or Merge.
 	// +optional
 	// +kubebuilder:default=InPlace
 	Mode RestoreMode `json:"mode,omitempty"`
@@ -207,7 +210,9 @@ type RestoreSource struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(/.+)?$')",message="it takes the namespace of the source, a slash and its cluster's name, such as prod/Test Cluster"
 	Cluster string `json:"cluster,omitempty"`
 	// Nodes names, for each pod, the node of the backup that it gets. Left out it is
-	// the pod's own name in place, and computed from the racks in mode Remote.
+	// the pod's own name in place, and computed from the racks in mode Remote. Of Anna it
+	// may be several, with commas between them, or "-" for none; left out they are dealt
+	// out over the pods.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=1000
