@@ -1,0 +1,3 @@
+package lattice_test
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
