@@ -1,0 +1,164 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/anna/wire"
+)
+
+// missed is how many looks in a row a routing node does not know this one before it is
+// told: a node that just starts tells it itself, with a count that says more.
+const missed = 2
+
+// Announcer tells routing nodes that do not know this node of it.
+type Announcer struct {
+	Messenger Messenger
+	Self      func(ctx context.Context) (wire.Server, error)
+	Tier      wire.Tier
+	Routing   Hosts
+	Keep      func() Keep
+	Answers   func(ctx context.Context) bool // whether this node serves
+	Local     string                         // where this node is dialled; empty: 127.0.0.1
+	Every     time.Duration                  // 0: Every
+	Log       *slog.Logger
+
+	lacking map[string]int // looks in a row, by routing node
+	said    string
+	counted counted
+
+	// telling is held while a routing node is told, and when this node leaves: nothing is
+	// told behind that.
+	telling sync.Mutex
+	stage   leaving
+}
+
+// leaving is how far this node has left.
+type leaving int
+
+const (
+	stays  leaving = iota
+	leaves         // it was asked to, and routing may know it for a moment yet
+	gone           // no routing node knows it: who knows it from now on was told by a new start of it
+)
+
+func (a *Announcer) at() leaving {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	return a.stage
+}
+
+// Counts are what was done.
+func (a *Announcer) Counts() Counts { return a.counted.get() }
+
+// Run looks until the context ends.
+func (a *Announcer) Run(ctx context.Context) { each(ctx, a.Every, a.look) }
+
+// look asks every routing node once.
+func (a *Announcer) look(ctx context.Context) {
+	a.counted.change(func(c *Counts) { c.Looks++ })
+	self, err := a.Self(ctx)
+	if err != nil {
+		a.trouble("what this node is called is not known yet", err)
+		return
+	}
+	hosts, err := a.Routing(ctx)
+	if err != nil {
+		a.trouble("the routing nodes are not known", err)
+		return
+	}
+	a.said = ""
+	if !a.Answers(ctx) {
+		a.lacking = nil
+		return
+	}
+	stage := a.at()
+	lacking, known, answers := map[string]int{}, 0, 0
+	for _, host := range hosts {
+		m, err := a.Messenger.Members(ctx, host)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			a.counted.change(func(c *Counts) { c.Troubles++ })
+			a.Log.Debug("a routing node does not answer", "routing", host, "error", err.Error())
+			continue
+		}
+		answers++
+		there, ok := find(m, a.Tier, self.Private)
+		switch {
+		case ok && there == self:
+			known++
+		case stage != stays:
+		case a.Tier == wire.Disk && len(m.Of(wire.Memory)) == 0:
+			// A routing node that knows disk nodes only ends (hydro-project/anna#57). A memory
+			// node tells of itself first.
+		default:
+			if lacking[host] = a.lacking[host] + 1; lacking[host] >= missed {
+				a.tell(ctx, host, self, there, ok)
+			}
+		}
+	}
+	a.lacking = lacking
+	left := a.moved(stage, known, answers)
+	a.counted.change(func(c *Counts) { c.Known, c.Routing, c.Left = known, len(hosts), left })
+}
+
+// moved goes by what a look has shown that began at a stage.
+func (a *Announcer) moved(from leaving, known, answers int) (left bool) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	switch {
+	case a.stage != from:
+	case from == leaves && known == 0 && answers > 0:
+		a.stage = gone
+	case from == gone && known > 0:
+		a.stage = stays // it was started anew
+	}
+	return a.stage != stays
+}
+
+// announced is the count that a node is told of with. A routing node passes it on to all KVS
+// nodes, and those that know the node with a smaller one take it for one that has started
+// anew. With 0 that are all that joined with the management's -1 (package management): each
+// restart of a routing node would have them send keys that are not theirs any more, the
+// same fifty for ever where there are more (hydro-project/anna include/hash_ring.hpp,
+// insert; src/kvs/node_join_handler.cpp). Nothing is smaller than -1, and whoever does not
+// know the node takes it into its ring, and moves nothing.
+const announced = -1
+
+// tell tells a routing node of this one. A node that is known by another public address is
+// forgotten first, as the first one stays.
+func (a *Announcer) tell(ctx context.Context, host string, self, there wire.Server, stale bool) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if a.stage != stays {
+		return
+	}
+	messages := []string{wire.JoinMessage(a.Tier, self, announced)}
+	if stale {
+		messages = slices.Insert(messages, 0, wire.DepartMessage(a.Tier, there))
+	}
+	for _, message := range messages {
+		if err := a.Messenger.Push(ctx, host, wire.PortNotify, message); err != nil {
+			a.Log.Warn("a routing node cannot be told of this node", "routing", host, "error", err.Error())
+			return
+		}
+	}
+	a.counted.change(func(c *Counts) { c.Joins++ })
+	a.Log.Info("told a routing node of this node, which it did not know", "routing", host, "tier", a.Tier.String(), "public", self.Public, "private", self.Private,
+		"known_as", there.Public)
+}
+
+// trouble is told once for each kind.
+func (a *Announcer) trouble(what string, err error) {
+	a.lacking = nil
+	a.counted.change(func(c *Counts) { c.Troubles++ })
+	if text := what + err.Error(); text != a.said {
+		a.said = text
+		a.Log.Warn("routing nodes are not told of this node: "+what, "error", err.Error())
+	}
+}

@@ -1,0 +1,169 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/anna/wire"
+)
+
+// ErrStays says that the node does not hand its keys over, and why: it is no failure.
+var ErrStays = errors.New("the keys are not handed over")
+
+// quiet is how long after an acknowledgement no other comes until all have, where the
+// number of threads is not known.
+const quiet = 2 * time.Second
+
+// Leave has the node of this pod hand its keys over to the others and leave the rings, as
+// it will be stopped. It returns when all its threads have said that they are done, or
+// with the context's error; the node serves nothing from then on until it is restarted.
+//
+// It stays where nobody of its tier could take the keys, or where the tier would have too
+// few nodes left.
+func (a *Announcer) Leave(ctx context.Context, threads int, listens func(ctx context.Context, host string, port int) bool) error {
+	self, err := a.Self(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: what this node is called is not known: %w", ErrStays, err)
+	}
+	m, err := a.members(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no routing node tells who else is there: %w", ErrStays, err)
+	}
+	if _, ok := find(m, a.Tier, self.Private); !ok {
+		return fmt.Errorf("%w: no routing node knows this node", ErrStays)
+	}
+	if listens == nil {
+		listens = Listens
+	}
+	if err := a.mayLeave(ctx, m, self, listens); err != nil {
+		return err
+	}
+	if a.Tier == wire.Memory && first(m.Of(a.Tier), self) {
+		// Where all are stopped at once, the others leave first, and this one stays: without
+		// a memory node routing ends.
+		if err := pause(ctx, giveWay(ctx)); err != nil {
+			return fmt.Errorf("%w: %w", ErrStays, err)
+		}
+		if m, err = a.members(ctx); err != nil {
+			return fmt.Errorf("%w: no routing node tells who else is there: %w", ErrStays, err)
+		}
+		if err := a.mayLeave(ctx, m, self, listens); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.telling.Lock()
+	a.stage = leaves
+	a.telling.Unlock()
+	a.counted.change(func(c *Counts) { c.Left = true })
+	return a.handOver(ctx, m, self, threads)
+}
+
+// way is how long the first memory node waits for others that leave at the same time.
+const way = 3 * time.Second
+
+// giveWay is that, or less of what time there is.
+func giveWay(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(way, time.Until(end)/4)
+	}
+	return way
+}
+
+// first tells whether a node comes before all others of its tier, by its name.
+func first(tier []wire.Server, self wire.Server) bool {
+	return !slices.ContainsFunc(tier, func(s wire.Server) bool { return s.Private < self.Private })
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// mayLeave is an error where the tier cannot do without the node.
+func (a *Announcer) mayLeave(ctx context.Context, m wire.Membership, self wire.Server, listens func(ctx context.Context, host string, port int) bool) error {
+	if !successor(ctx, m.Of(a.Tier), self, listens) {
+		return fmt.Errorf("%w: no other node of tier %s answers that could take them", ErrStays, a.Tier)
+	}
+	keep := a.Keep()
+	if keep == nil {
+		return fmt.Errorf("%w: the replication is not known, so nobody knows whether the others can do without it", ErrStays)
+	}
+	if left := len(m.Of(a.Tier)) - 1; !keep.allows(a.Tier, left, true) {
+		return fmt.Errorf("%w: %d nodes would be left in tier %s, fewer than its replication of %d", ErrStays, left, a.Tier, keep[a.Tier])
+	}
+	return nil
+}
+
+// members asks one routing node after the other.
+func (a *Announcer) members(ctx context.Context) (m wire.Membership, err error) {
+	hosts, err := a.Routing(ctx)
+	if err != nil {
+		return m, err
+	}
+	err = errors.New("there is none")
+	for _, host := range hosts {
+		if m, err = a.Messenger.Members(ctx, host); err == nil {
+			return m, nil
+		}
+	}
+	return m, err
+}
+
+// successor tells whether another node of the tier answers. They are asked at once, as
+// those that are gone take their time.
+func successor(ctx context.Context, tier []wire.Server, self wire.Server, listens func(ctx context.Context, host string, port int) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan struct{}, 1)
+	var all sync.WaitGroup
+	for _, s := range tier {
+		if s.Private == self.Private {
+			continue
+		}
+		all.Go(func() {
+			if listens(ctx, s.Private, wire.PortRequest) {
+				select {
+				case found <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-found:
+		return true
+	case <-done:
+		return len(found) > 0
+	}
+}
+
+// await takes the acknowledgement of each thread.
+func await(ctx context.Context, acknowledged <-chan string, threads int) error {
+	var silence <-chan time.Time
+	for n := 0; threads == 0 || n < threads; {
+		select {
+		case <-acknowledged:
+			n++
+			if threads == 0 {
+				silence = time.After(quiet)
+			}
+		case <-silence:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("the node has not handed all its keys over: %d threads have said that they are done: %w", n, context.Cause(ctx))
+		}
+	}
+	return nil
+}

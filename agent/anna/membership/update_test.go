@@ -1,0 +1,3 @@
+package membership
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update

@@ -1,0 +1,210 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stategraft/stategraft/agent/anna/config"
+)
+
+// node finds out what the pod's processes have to know.
+func (s *Setup) node(ctx context.Context, conf *config.Config) (config.Node, error) {
+	o, ns := conf.Options, s.Pod.Namespace
+	own, err := s.own(o)
+	if err != nil {
+		return config.Node{}, err
+	}
+	n := config.Node{
+		Private: own, Public: own,
+		RoutingService: o.Host(o.Services.Routing, ns),
+		Scheduler:      o.Host(o.Services.Scheduler, ns),
+	}
+	// What is waited for is waited for at once.
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		n.Management, err = s.management(ctx, o)
+		return err
+	})
+	if s.Pod.Exposed && s.holdsData() {
+		group.Go(func() (err error) {
+			n.Public, err = s.public(ctx)
+			return err
+		})
+	}
+	if s.needsRouting() {
+		group.Go(func() (err error) {
+			n.Routing, err = s.names(ctx, "routing nodes", n.RoutingService, true)
+			return err
+		})
+	}
+	if s.Pod.Kind == KindAnna && s.Pod.Role != config.RoleMonitoring {
+		group.Go(func() (err error) {
+			n.Monitoring, err = s.names(ctx, "monitors", o.Host(o.Services.Monitoring, ns), false)
+			return err
+		})
+	}
+	if s.Pod.Role == config.RoleExecutor {
+		group.Go(func() (err error) {
+			n.Schedulers, err = s.names(ctx, "schedulers", n.Scheduler, true)
+			return err
+		})
+	}
+	group.Go(func() error { return s.resolves(ctx, own) })
+	if err := group.Wait(); err != nil {
+		return n, err
+	}
+	if len(n.Routing) > 0 {
+		n.Seed = n.Routing[0]
+	}
+	return n, nil
+}
+
+func (s *Setup) holdsData() bool {
+	return s.Pod.Kind == KindAnna && (s.Pod.Role == config.RoleMemory || s.Pod.Role == config.RoleDisk)
+}
+
+// needsRouting: a data node asks one for the members before it does anything else, and
+// without a limit (src/kvs/server.cpp).
+func (s *Setup) needsRouting() bool {
+	return s.holdsData() || s.Pod.Kind == KindAnna && s.Pod.Role == config.RoleBenchmark
+}
+
+// own is what others dial the pod by. A data node's place in the ring is the hash of this
+// text: a name stays over restarts, an address does not. On the host's network, where
+// clients outside of the cluster dial nodes by their addresses, a name would have to go
+// with an address, and routing nodes never learn another address for a name they know.
+// Executors and caches are found by the address that the management tells (package
+// management).
+func (s *Setup) own(o config.Options) (string, error) {
+	if s.Pod.Kind == KindAnna && s.Pod.Subdomain != "" && !s.Pod.HostNetwork {
+		return s.Pod.Name + "." + o.Host(s.Pod.Subdomain, s.Pod.Namespace), nil
+	}
+	ip := net.ParseIP(s.Pod.Address)
+	if ip == nil {
+		return "", fmt.Errorf("the pod's address is %q; POD_IP has to be set from status.podIP", s.Pod.Address)
+	}
+	if ip.To4() == nil {
+		return "", fmt.Errorf("the pod's address is %s: Anna and Cloudburst cannot use IPv6, they cut addresses at each colon; run them where pods have IPv4 addresses", s.Pod.Address)
+	}
+	return s.Pod.Address, nil
+}
+
+// public waits for the address at which clients outside of the cluster reach the pod: the
+// controller writes it to the pod once the Service of the pod has one.
+func (s *Setup) public(ctx context.Context) (string, error) {
+	path := filepath.Join(s.Info, "public-address")
+	var said time.Time
+	for {
+		text, err := os.ReadFile(path)
+		address := strings.TrimSpace(string(text))
+		switch {
+		case err == nil && address != "":
+			if strings.ContainsAny(address, ":|_ \t\n/") || len(address) > 253 {
+				return "", fmt.Errorf("annotation stategraft.io/public-address is %q; it has to be one IPv4 address or name, without a port: Anna cuts texts at : and _", address)
+			}
+			return address, nil
+		case time.Since(said) >= s.Times.Say:
+			s.Log.Info("waiting for the pod's public address: its Service of type LoadBalancer has none yet, or the controller has not told it", "pod", s.Pod.Name)
+			said = time.Now()
+		}
+		if err := s.wait(ctx, s.Times.Ask); err != nil {
+			return "", fmt.Errorf("wait for the pod's public address: %w", err)
+		}
+	}
+}
+
+// management is the name of the management's Service. Anna goes without where the DNS
+// does not know one: it would wait for ever. Cloudburst is named the Service that it was
+// told: without a management it takes itself for a single machine.
+func (s *Setup) management(ctx context.Context, o config.Options) (string, error) {
+	host := o.Host(o.Services.Management, s.Pod.Namespace)
+	if host == "" || s.Pod.Kind == KindCloudburst {
+		return host, nil
+	}
+	var said time.Time
+	for {
+		found, err := config.Addresses(ctx, s.Resolver, host)
+		if err == nil && len(found) == 0 {
+			s.Log.Info("no management: the DNS knows no such Service, so restarted nodes are not refilled by others, and caches hear of no changes", "service", host)
+			return "", nil
+		}
+		if err == nil {
+			return host, nil
+		}
+		said = s.say(said, "the DNS does not answer", err)
+		if err := s.wait(ctx, s.Times.Ask); err != nil {
+			return "", fmt.Errorf("look for the management: %w", err)
+		}
+	}
+}
+
+func (s *Setup) say(said time.Time, message string, err error) time.Time {
+	if time.Since(said) < s.Times.Say {
+		return said
+	}
+	s.Log.Info("waiting: "+message, "error", err)
+	return time.Now()
+}
+
+// names are the pods of a Service. Where one is needed it is waited for without a limit:
+// the process cannot start before. A list that is still growing is waited for a little:
+// who is missing from it is not told of this node at its start.
+func (s *Setup) names(ctx context.Context, what, host string, need bool) ([]string, error) {
+	if host == "" {
+		if need {
+			return nil, fmt.Errorf("there are no %s: section %s.services of %s names no Service of them; name one", what, config.SectionOptions, config.File)
+		}
+		return nil, nil
+	}
+	began := time.Now()
+	var last []string
+	var since, said time.Time
+	for {
+		found, err := config.Names(ctx, s.Resolver, host)
+		switch {
+		case errors.Is(err, config.ErrNoPeers) && !need && last == nil:
+			return nil, nil
+		case err != nil:
+			said = s.say(said, fmt.Sprintf("the DNS names no %s behind %s; that has to be a headless Service with publishNotReadyAddresses", what, host), err)
+		case !slices.Equal(found, last):
+			last, since = found, time.Now()
+		}
+		if last != nil && (time.Since(since) >= s.Times.Settle || time.Since(began) >= s.Times.Settled && time.Since(since) > 0) {
+			return last, nil
+		}
+		if err := s.wait(ctx, s.Times.Ask); err != nil {
+			return nil, fmt.Errorf("wait for %s behind %s: %w", what, host, err)
+		}
+	}
+}
+
+// resolves waits a while for the pod's own name: a node whose name is not known joins, and
+// then hangs at the first key (it dials itself by it).
+func (s *Setup) resolves(ctx context.Context, own string) error {
+	if net.ParseIP(own) != nil {
+		return nil
+	}
+	for began := time.Now(); ; {
+		found, err := config.Addresses(ctx, s.Resolver, own)
+		switch {
+		case slices.Contains(found, s.Pod.Address):
+			return nil
+		case time.Since(began) >= s.Times.Name:
+			s.Log.Warn("the DNS does not give this pod's address for its own name: the Service that spec.serviceName names has to be headless, select the pod, and have publishNotReadyAddresses: true; started even so",
+				"name", own, "address", s.Pod.Address, "found", found, "error", err)
+			return nil
+		}
+		if err := s.wait(ctx, s.Times.Ask); err != nil {
+			return fmt.Errorf("wait for the pod's own name %s: %w", own, err)
+		}
+	}
+}
