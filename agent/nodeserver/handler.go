@@ -30,6 +30,9 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
+// accepted is an answer of what goes on: 202.
+type accepted struct{ value any }
+
 // answer makes the answer to a request.
 type answer func(ctx context.Context, r *http.Request) (any, error)
 
@@ -70,6 +73,9 @@ func (c Config) routes() map[string]route {
 			return c.Contents(ctx, p["prefix"], p["name"], p["node"])
 		}, "name")
 	}
+	if c.Replay != nil {
+		routes[node.PathReplay] = route{http.MethodPost: c.replay}
+	}
 	return routes
 }
 
@@ -103,12 +109,16 @@ func (c Config) answer(w http.ResponseWriter, r *http.Request, served route) {
 		c.refuse(w, r, err)
 		return
 	}
+	status := http.StatusOK
+	if begun, ok := value.(accepted); ok {
+		status, value = http.StatusAccepted, begun.value
+	}
 	body, err := json.Marshal(value)
 	if err != nil {
 		c.refuse(w, r, fmt.Errorf("write the answer: %w", err))
 		return
 	}
-	write(w, http.StatusOK, body)
+	write(w, status, body)
 }
 
 // refuse answers with what went wrong.

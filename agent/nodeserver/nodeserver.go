@@ -4,7 +4,9 @@
 //
 //	nodeserver.go  listening, for as long as the container runs
 //	handler.go     the answers
+//	replay.go      the one request that has a body
 //	pair.go        the certificate, and who is let in
+//	grpc.go        the same certificate for a gRPC service beside this one
 //	limit.go       how many at a time
 package nodeserver
 
@@ -38,6 +40,9 @@ type Config struct {
 	// Discard removes this node's part of a backup; its error is ErrKept where that is
 	// not to go. nil: 405.
 	Discard func(ctx context.Context, prefix, name string) (node.Discarded, error)
+	// Replay has Anna's sidecar write a backup's keys again, and tells how far that is; it
+	// does not wait for it. Its error is ErrKept while another goes on. nil: 404.
+	Replay func(ctx context.Context, r node.ReplayRequest) (node.Replay, error)
 
 	Secrets *event.Secrets // that no message may hold; may be nil
 	Log     *slog.Logger

@@ -1,8 +1,10 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -10,40 +12,58 @@ import (
 	"github.com/stategraft/stategraft/agent/process"
 )
 
-// annaCommand holds what the containers of Anna and Cloudburst call (patches/kvs.go).
-// This version backs neither up. It says so, and keeps the two promises that
-// hold without that: the node starts, and a restore that was asked for is not
-// passed over.
+// annaProgram is the part of the agent that stands beside Anna and Cloudburst
+// (cmd/stategraft-anna). It is a program of its own because it brings the clients of the
+// object storages along, and lies beside this one in the agent's image only: the
+// containers of Anna's pods have that image.
+const annaProgram = "stategraft-anna"
+
+// annaPlace is where the image has it.
+const annaPlace = "/usr/local/bin/" + annaProgram
+
+// annaCommand holds what the containers of Anna and Cloudburst call (patches/kvs.go). It
+// becomes the other program, with the same arguments.
 func annaCommand() *cobra.Command {
-	anna := &cobra.Command{Use: "anna", Short: "Stands beside Anna and Cloudburst; without backup in this version"}
-	anna.AddCommand(
-		&cobra.Command{Use: "setup", Short: "Let the node start", Args: cobra.NoArgs, RunE: annaSetup},
-		&cobra.Command{Use: "serve", Short: "Stay up, degraded", Args: cobra.NoArgs, RunE: annaServe},
-		&cobra.Command{Use: "restore", Short: "Refuse: this version cannot restore Anna", Args: cobra.NoArgs, RunE: annaRestore},
-	)
-	return anna
+	return &cobra.Command{
+		Use:                "anna",
+		Short:              "Stands beside Anna and Cloudburst: becomes " + annaProgram,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return becomeAnna(args) },
+	}
 }
 
-func annaSetup(*cobra.Command, []string) error {
+// becomeAnna ends only if it fails. What belongs to a running pod stays up then, and what
+// stands before a database ends with an error that is read there.
+func becomeAnna(args []string) error {
+	path, err := findAnna()
+	if err == nil {
+		err = syscall.Exec(path, append([]string{path}, args...), os.Environ())
+		err = fmt.Errorf("run %s: %w", path, err)
+	}
 	log, _ := logger("anna")
-	log.Info("nothing is prepared: this version leaves Anna's configuration to the pod's own commands")
-	return nil
-}
-
-func annaServe(*cobra.Command, []string) error {
-	log, _ := logger("anna")
-	ctx, cancel := signals()
-	defer cancel()
-	process.Reap()
-	log.Warn("degraded: this version has no backup of Anna")
-	<-ctx.Done()
-	return nil
-}
-
-func annaRestore(*cobra.Command, []string) error {
-	log, _ := logger("anna")
-	err := errors.New("this version cannot restore Anna; take the annotation stategraft.io/restore off to start without the restore")
-	log.Error(err.Error(), "backup", os.Getenv("STATEGRAFT_BACKUP"))
+	if len(args) > 0 && args[0] == "serve" {
+		ctx, cancel := signals()
+		defer cancel()
+		process.Reap()
+		log.Error("degraded: nothing is backed up", "error", err.Error())
+		<-ctx.Done()
+		return nil
+	}
+	log.Error(err.Error())
 	event.Terminate(terminationLog(), err.Error())
 	return err
+}
+
+// findAnna finds the program: beside this one, or where the image has it.
+func findAnna() (string, error) {
+	places := []string{annaPlace}
+	if own, err := os.Executable(); err == nil {
+		places = append([]string{filepath.Join(filepath.Dir(own), annaProgram)}, places...)
+	}
+	for _, path := range places {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("this image has no %s (looked at %q): name an agent image of this version in the annotation stategraft.io/agent-image", annaProgram, places)
 }

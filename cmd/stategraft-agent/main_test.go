@@ -74,6 +74,7 @@ func TestStaysUp(t *testing.T) {
 		{"pod", []string{"STATEGRAFT_CQL_PORT=x"}, []string{"pod"}},
 		{"snapshot-server", []string{"STATEGRAFT_SNAPSHOT_PORT=x"}, []string{"snapshot-server"}},
 		{"serve", []string{"STATEGRAFT_DATABASE_FIRST=0s"}, []string{"medusa", "serve"}},
+		{"serve, Anna without her program", nil, []string{"anna", "serve"}},
 		{"serve, wrong port", []string{"STATEGRAFT_NODE_PORT=x"}, []string{"medusa", "serve"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestFailsClosed(t *testing.T) {
 		{[]string{"STATEGRAFT_OWNER=x"}, []string{"setup"}, "STATEGRAFT_OWNER"},
 		{nil, []string{"medusa", "restore"}, "no backup is named"},
 		{[]string{"STATEGRAFT_BACKUP=b1", "STATEGRAFT_DATA_MOUNT=/nowhere"}, []string{"medusa", "restore"}, "/nowhere"},
-		{[]string{"STATEGRAFT_BACKUP=b1"}, []string{"anna", "restore"}, "cannot restore Anna"},
+		{[]string{"STATEGRAFT_BACKUP=b1"}, []string{"anna", "restore"}, "has no stategraft-anna"},
 		{nil, []string{"nonsense"}, "unknown command"},
 	} {
 		out, err := agent(t, c.env, c.args...).CombinedOutput()

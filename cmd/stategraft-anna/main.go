@@ -1,21 +1,38 @@
 // Command stategraft-anna is the part of stategraft-agent that stands beside Anna and
 // Cloudburst. It is a program of its own because it brings the clients of the object
-// storages along, which no Cassandra pod should have to carry.
+// storages along, which no Cassandra pod should have to carry. The containers that call it,
+// by way of stategraft-agent, are in package patches.
 package main
 
 import (
-	_ "filippo.io/age"
-	_ "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
-	_ "github.com/aws/aws-sdk-go-v2/config"
-	_ "github.com/aws/aws-sdk-go-v2/service/s3"
-	_ "github.com/go-zeromq/zmq4"
-	_ "github.com/klauspost/compress/zstd"
-	_ "gocloud.dev/blob/azureblob"
-	_ "gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/gcsblob"
-	_ "gocloud.dev/blob/memblob"
-	_ "gocloud.dev/blob/s3blob"
-	_ "golang.org/x/oauth2/google"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
 )
 
-func main() {}
+func main() {
+	boundMemory()
+	if err := root().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "stategraft-anna",
+		Short:         "Backs up and restores Anna, and runs what Anna and Cloudburst need in a cluster",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(
+		&cobra.Command{Use: "setup", Short: "Write the configuration of the pod's processes", Args: cobra.NoArgs, RunE: setupPod},
+		&cobra.Command{Use: "restore", Short: "Fetch, verify and stage a backup before the node starts", Args: cobra.NoArgs, RunE: restore},
+		&cobra.Command{Use: "serve", Short: "Stay beside the node: backups, replays, membership", Args: cobra.NoArgs, RunE: serveNode},
+		&cobra.Command{Use: "management", Short: "Answer the ports of hydro's management pod", Args: cobra.NoArgs, RunE: manage},
+		&cobra.Command{Use: "status", Short: "Print what the pod's sidecar knows of itself", Args: cobra.NoArgs, RunE: status},
+	)
+	return root
+}
