@@ -66,7 +66,8 @@ func TestBackupRightsOnServer(t *testing.T) {
 		"what is held back":               {controller.apply(home, "stategraft-held-back"), granted},
 		"another ConfigMap":               {controller.apply(db, "medusa"), byRole},
 		"another ConfigMap, ours":         {controller.post(home, "more"), byPolicy},
-		"read another ConfigMap":          {controller.read(db, "medusa"), byRole},
+		"read another ConfigMap":          {controller.read("kube-system", "extension-apiserver-authentication"), granted}, // to tell that one has changed
+		"webhook: read another ConfigMap": {hook.read("kube-system", "extension-apiserver-authentication"), byRole},
 		"webhook: the catalogue":          {hook.apply(db, api.ConfigMapCatalogue), byRole},
 		"a Backup":                        {controller.create(db, "Backup", "b", func(*unstructured.Unstructured) {}), granted},
 		"one that was found":              {controller.create(db, "Backup", "b", existing), granted},

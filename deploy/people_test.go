@@ -44,3 +44,23 @@ func TestRolesForPeople(t *testing.T) {
 		}
 	}
 }
+
+// What ConfigMaps of other names say, the controller may read only where that is left on.
+func TestReadingConfigMaps(t *testing.T) {
+	for value, want := range map[string]string{"true": "get", "false": ""} {
+		found := false
+		for _, d := range rendered(t, "--set", "rbac.readConfigMaps="+value) {
+			rules, name := rulesOf(d.object)
+			if name != "ClusterRole/stategraft-controller" {
+				continue
+			}
+			found = true
+			if got := given(rules)["configmaps"]; got != want {
+				t.Errorf("rbac.readConfigMaps=%s: %q", value, got)
+			}
+		}
+		if !found {
+			t.Errorf("rbac.readConfigMaps=%s: the role is not there", value)
+		}
+	}
+}

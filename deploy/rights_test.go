@@ -24,9 +24,9 @@ func rights(mode string) map[string]map[string]string {
 		"restores.stategraft.io": whole, "restores/status.stategraft.io": "get update patch", "restores/finalizers.stategraft.io": "update",
 		"backups.stategraft.io": whole + " delete", "backups/status.stategraft.io": "get update patch",
 		"backupschedules.stategraft.io": whole + " delete", "backupschedules/status.stategraft.io": "get update patch",
-		"configmaps[stategraft-catalogue]": whole,
-		"poddisruptionbudgets.policy":      "list",
-		"secrets[stategraft-grpc]":         whole, configuration: read,
+		"configmaps[stategraft-catalogue]": whole, "configmaps": "get", "services": read + " create patch delete", "pods/eviction": "create",
+		"poddisruptionbudgets.policy": "list",
+		"secrets[stategraft-grpc]":    whole, configuration: read,
 		"events": "list " + write, "events.events.k8s.io": write,
 	}
 	home := map[string]string{

@@ -46,6 +46,9 @@ func (b *builder) affinity() {
 			}
 		}
 	}
+	if selector := b.otherTier(); selector != nil {
+		want = append(want, wantedTerm{"podAntiAffinity", required, corev1.PodAffinityTerm{LabelSelector: selector, TopologyKey: corev1.LabelHostname}})
+	}
 	if b.s.ColocateWith != nil {
 		if b.s.SpreadHost && matches(b.s.ColocateWith, b.pod.Metadata.Labels) {
 			b.conflict = &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf("annotation %s wants the pod beside pods like itself, and %s: host wants them apart",
@@ -56,6 +59,20 @@ func (b *builder) affinity() {
 	}
 	b.terms(want)
 }
+
+// otherTier selects Anna's nodes of both tiers, by upstream's label, for a pod that has it
+// and is on its node's network: two of them bind the same ports. The declared host ports
+// keep them apart as well, as far as pods declare them.
+func (b *builder) otherTier() *metav1.LabelSelector {
+	if b.w.Kind != workload.KindAnna || !b.w.HoldsData() || !b.hostNetwork || b.pod.Metadata.Labels[labelRole] != string(b.w.Role) {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: labelRole, Operator: metav1.LabelSelectorOpIn, Values: []string{string(workload.RoleDisk), string(workload.RoleMemory)}}}}
+}
+
+// labelRole is upstream's label of what a pod does (hydro-project/cluster, hydro/cluster/yaml).
+const labelRole = "role"
 
 // wantedTerm is an entry of a list in an affinity.
 type wantedTerm struct {

@@ -2,6 +2,7 @@ package patches
 
 import (
 	"fmt"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 
@@ -20,6 +21,11 @@ func (c *Conflict) Error() string { return string(c.Reason) + ": " + c.Message }
 // AnnotationInjected tells on a pod what was grafted onto it. The label of the
 // same name is for those who select pods.
 const AnnotationInjected = api.LabelInjected
+
+// AnnotationConfigStarted stands on a pod with a ConfigMap of its database's: what was in
+// that when the database was started, as a digest, and of which pod that is said. The
+// controller writes it (operations/cycle).
+const AnnotationConfigStarted = api.Group + "/config-started"
 
 // Build makes the patch that grafts onto the pod what the settings ask for. A
 // pod that has it all gets no operation. The error is a *Conflict.
@@ -47,9 +53,13 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	}
 	switch w.Kind {
 	case workload.KindCassandra:
+		if s.Restore != "" && !s.Order.Pending && manySources(s.RestoreSource) {
+			return nil, &Conflict{workload.ReasonBadAnnotation, fmt.Sprintf(
+				"annotation %s is %q: a node of Cassandra takes the data of one node; name it", api.AnnotationRestoreSource, workload.Short(s.RestoreSource))}
+		}
 		b.cassandra()
 	case workload.KindAnna, workload.KindCloudburst:
-		if s.Restore != "" && !w.HoldsData() {
+		if s.Restores() && !w.HoldsData() {
 			return nil, &Conflict{workload.ReasonNothingToRestore, fmt.Sprintf(
 				"%s (%s) keeps no data, so there is nothing to restore; take annotation %s off", w.Kind, w.Role, api.AnnotationRestore)}
 		}
@@ -63,13 +73,13 @@ func Build(pod *workload.Pod, w workload.Workload, s Settings) (*Patch, error) {
 	if b.conflict != nil {
 		return nil, b.conflict
 	}
-	if s.Expose {
-		b.warn(fmt.Sprintf("annotation %s is understood, but this version has no controller that makes the Services", api.AnnotationExpose))
-	}
 	b.emit()
 	b.mark()
 	return &b.Patch, nil
 }
+
+// manySources tells whether a source stands for more than one node of the backup.
+func manySources(text string) bool { return text == AnySource || strings.Contains(text, ",") }
 
 // mark labels the pod, for all who select pods, and annotates it, unless nothing
 // is added. Of a pod that is annotated, a label that a later webhook took off comes

@@ -5,6 +5,7 @@
 package patches
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,11 +40,18 @@ type builder struct {
 	grpcPort     int32
 	snapshotPort int32
 	nodePort     int32
+	lifePort     int32 // of Anna's and Cloudburst's
+	responsePort int32 // of Anna's; and the next one
 	guaranteed   bool
 	hostNetwork  bool // after the patch
 	token        bool // the pod's containers are given the service account's token
 	conflict     *Conflict
 	ordinary     *SecurityContext
+
+	given      map[int][]VolumeMount // to the user's containers, by index
+	render     string                // value of EnvRender
+	confMounts []VolumeMount         // in the setup container: the directories that are rendered into
+	confDir    VolumeMount           // in the agent: the database's effective configuration
 }
 
 func (b *builder) add(path string, value any) {
@@ -81,7 +89,7 @@ func (b *builder) init(c *Container) {
 }
 
 func (b *builder) volume(v Volume) {
-	if b.pod.HasVolume(v.Name) {
+	if b.pod.HasVolume(v.Name) || slices.ContainsFunc(b.Volumes, func(have Volume) bool { return have.Name == v.Name }) {
 		return
 	}
 	b.Volumes = append(b.Volumes, v)
@@ -104,8 +112,19 @@ func (b *builder) finish(c *Container) {
 		c.VolumeMounts = append(c.VolumeMounts, readOnly(VolumeNoToken, dirToken))
 	}
 	c.Resources = b.resources(c.Name, c.Resources)
+	if b.w.Kind != workload.KindCassandra {
+		memoryLimit(c)
+	}
 	b.expand(c)
 	b.apart(c)
+}
+
+// give mounts a volume of ours in a container of the user's.
+func (b *builder) give(index int, m VolumeMount) {
+	if b.given == nil {
+		b.given = map[int][]VolumeMount{}
+	}
+	b.given[index] = append(b.given[index], m)
 }
 
 // list emits the operations that put values into the array at path: at its end

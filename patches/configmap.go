@@ -13,29 +13,33 @@ import (
 // say so in ANNA_CONF_BASE. It is not the file that the start script appends to.
 const dirAnna = "/etc/anna"
 
-// configMap mounts the user's ConfigMap into the database's container.
+// configMap mounts the user's ConfigMap into the database's container, beside what conf
+// has for it: two operations cannot both make the list of a container that has none.
 func (b *builder) configMap() {
 	if b.s.ConfigMap != "" {
 		b.volume(configMapVolume(VolumeConfig, b.s.ConfigMap))
 	}
 	for i := range b.pod.Spec.Containers {
 		c := &b.pod.Spec.Containers[i]
-		if !b.takesConfig(i) || mounted(c) {
-			continue
+		if b.takesConfig(i) && !mounted(c) {
+			b.mountConfig(i, c)
 		}
-		at := b.configDir(c)
-		other, there := mountAt(c, at)
-		switch {
-		case b.s.ConfigMap == "":
-			if _, reads := c.Variable("ANNA_CONF_BASE"); reads && !there {
-				b.warn(fmt.Sprintf("container %s reads its configuration from %s, where nothing is mounted; name its ConfigMap in annotation %s", c.Name, at, api.AnnotationConfigMap))
-			}
-		case there:
-			b.warn(fmt.Sprintf("container %s has volume %s on %s already: ConfigMap %s is not mounted there", c.Name, other, at, b.s.ConfigMap))
-		default:
-			base := fmt.Sprintf("/spec/containers/%d/volumeMounts", i)
-			list(b, base, c.Mounts != nil, []VolumeMount{readOnly(VolumeConfig, at)})
+		list(b, fmt.Sprintf("/spec/containers/%d/volumeMounts", i), c.Mounts != nil, b.given[i])
+	}
+}
+
+func (b *builder) mountConfig(index int, c *workload.Container) {
+	at := b.configDir(c)
+	other, there := mountAt(c, at)
+	switch {
+	case b.s.ConfigMap == "":
+		if _, reads := c.Variable("ANNA_CONF_BASE"); reads && !there {
+			b.warn(fmt.Sprintf("container %s reads its configuration from %s, where nothing is mounted; name its ConfigMap in annotation %s", c.Name, at, api.AnnotationConfigMap))
 		}
+	case there:
+		b.warn(fmt.Sprintf("container %s has volume %s on %s already: ConfigMap %s is not mounted there", c.Name, other, at, b.s.ConfigMap))
+	default:
+		b.give(index, readOnly(VolumeConfig, at))
 	}
 }
 
@@ -58,7 +62,7 @@ func (b *builder) takesConfig(index int) bool {
 	if workload.Own(b.pod.Spec.Containers[index].Name) {
 		return false
 	}
-	if b.w.Index >= 0 {
+	if b.w.Index >= 0 && (b.w.Kind != workload.KindCloudburst || !workload.IsAnnaCache(&b.pod.Spec.Containers[index])) {
 		return index == b.w.Index
 	}
 	_, ok := b.pod.Spec.Containers[index].Variable("ANNA_CONF_BASE")

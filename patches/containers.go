@@ -24,6 +24,10 @@ const (
 	VolumeSnapshotTmp  = workload.OwnPrefix + "snapshot-tmp"
 	VolumeConfig       = workload.OwnPrefix + "config"
 	VolumeNoToken      = workload.OwnPrefix + "no-token"
+	VolumeConf         = workload.OwnPrefix + "conf"       // configurations that setup renders
+	VolumeRequests     = workload.OwnPrefix + "requests"   // sockets of executors and their cache
+	VolumePodinfo      = workload.OwnPrefix + "podinfo"    // what the controller tells a pod of itself
+	VolumeDecryption   = workload.OwnPrefix + "decryption" // the identity that backups are read with
 )
 
 // Names of the container ports that the controllers ask for backups at.
@@ -31,6 +35,17 @@ const (
 	PortMedusa = "medusa-grpc"
 	PortAgent  = workload.OwnPrefix + "grpc" // Anna's agent
 )
+
+// Names of the other ports of Anna's agent. Anna dials the two for its answers.
+const (
+	PortLife      = workload.OwnPrefix + "life" // metrics, and the hook before the node ends
+	PortKeys      = workload.OwnPrefix + "keys"
+	PortAddresses = workload.OwnPrefix + "addr"
+)
+
+// PathDepart is where the agent is asked, at PortLife, to have the node hand its keys over
+// before it ends.
+const PathDepart = "/depart"
 
 // Places inside the injected containers.
 const (
@@ -42,6 +57,13 @@ const (
 	DirCQL          = "/etc/stategraft/cql"
 	DirJMX          = "/etc/stategraft/jmx"
 	DirGRPCTLS      = "/etc/stategraft/grpc-tls"
+	DirPodinfo      = "/etc/stategraft/podinfo"
+	DirDecryption   = "/etc/stategraft/decryption"
+	DirConf         = "/stategraft-conf" // with a directory for each container of Anna's and Cloudburst's
+
+	// FilePublicAddress, in DirPodinfo, has the pod's api.AnnotationPublicAddress; it is
+	// empty until that is known.
+	FilePublicAddress = "public-address"
 
 	// dirToken is where the API server mounts the token of the pod's service
 	// account into every container that has nothing there, ours included
@@ -66,9 +88,22 @@ const (
 	EnvRestorePrefix = "STATEGRAFT_RESTORE_PREFIX" // of the storage, where it is not the pod's own
 	EnvKeepPrevious  = "STATEGRAFT_KEEP_PREVIOUS"  // Always or IfRoom; without it, Never
 	EnvNodePort      = "STATEGRAFT_NODE_PORT"      // of the service of api/node
-	EnvTidyAfter     = "STATEGRAFT_TIDY_AFTER"     // how long CQL answers until previous data go
+	EnvTidyAfter     = "STATEGRAFT_TIDY_AFTER"     // how long the database answers until previous data go
 	envGRPCTLS       = "STATEGRAFT_GRPC_TLS"       // off; without it the agent asks for TLS
+
+	// Of Anna's and Cloudburst's.
+	EnvSubdomain    = "STATEGRAFT_SUBDOMAIN"     // the headless Service by which the pod has a name
+	EnvRender       = "STATEGRAFT_RENDER"        // what setup renders, as JSON
+	EnvConfDir      = "STATEGRAFT_CONF_DIR"      // the node's effective configuration, in the agent
+	EnvExpose       = "STATEGRAFT_EXPOSE"        // true: setup waits for FilePublicAddress
+	EnvLifePort     = "STATEGRAFT_LIFE_PORT"     // of PortLife
+	EnvResponsePort = "STATEGRAFT_RESPONSE_PORT" // of PortKeys; PortAddresses is the next one
+	EnvMemoryLimit  = "STATEGRAFT_MEMORY_LIMIT"  // the node's own, in bytes
+	EnvGrace        = "STATEGRAFT_GRACE"         // how long the pod's end may take, in seconds
 )
+
+// AnySource, as the source of a restore of Anna, stands for all parts of the backup.
+const AnySource = "*"
 
 // restoreEnv are the variables that say what the restore container restores.
 var restoreEnv = [...]string{api.EnvRestoreID, EnvBackup, EnvRestoreSource, EnvRestoreAction, EnvRestoreUndo,

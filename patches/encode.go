@@ -214,6 +214,9 @@ func (o *object) volume(v *Volume) error {
 		o.str("secretName", v.Secret.SecretName)
 		o.boolean("optional", v.Secret.Optional)
 		o.end()
+	case v.DownwardAPI != nil:
+		o.name("downwardAPI")
+		return o.any(v.DownwardAPI)
 	}
 	return nil
 }

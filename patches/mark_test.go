@@ -89,7 +89,7 @@ func TestGRPCTLS(t *testing.T) {
 		{"on", pod("", ""), false, []string{patches.ContainerRestore, patches.ContainerMedusa}},
 		{"management API", pod("", `"image":"k8ssandra/cass-management-api:4.1"`), false, []string{patches.ContainerRestore, patches.ContainerMedusa}},
 		{"off", pod("", ""), true, nil},
-		{"anna", anna("", ""), false, nil},
+		{"anna", anna("", ""), false, []string{patches.ContainerRestore, patches.ContainerAgent}},
 	} {
 		p, _ := graft(t, c.raw, settings(func(s *patches.Settings) { s.Restore, s.GRPCTLS = "b", !c.off }))
 		volumes := slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name != patches.VolumeGRPCTLS })

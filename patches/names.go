@@ -24,12 +24,14 @@ func squatters(pod *workload.Pod) error {
 		v := &pod.Spec.Volumes[i]
 		ours := true
 		switch v.Name {
-		case VolumeShared, VolumeMedusa, VolumeTmp, VolumeSnapshotTmp, VolumeNoToken:
+		case VolumeShared, VolumeMedusa, VolumeTmp, VolumeSnapshotTmp, VolumeNoToken, VolumeConf, VolumeRequests:
 			ours = v.EmptyDir != nil
 		case VolumeMedusaConfig, VolumeConfig:
 			ours = v.ConfigMap != nil
-		case VolumeStorage, VolumeCQL, VolumeJMX, VolumeGRPCTLS:
+		case VolumeStorage, VolumeCQL, VolumeJMX, VolumeGRPCTLS, VolumeDecryption:
 			ours = v.Secret != nil
+		case VolumePodinfo:
+			ours = v.DownwardAPI != nil
 		}
 		if !ours {
 			return &Conflict{workload.ReasonNameConflict, fmt.Sprintf("volume %s is not Stategraft's; give it another name", v.Name)}

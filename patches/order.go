@@ -17,15 +17,15 @@ func impossible(pod *workload.Pod, w *workload.Workload, o *api.Order) error {
 		return nil
 	}
 	switch {
-	case w.Kind != workload.KindCassandra:
-		return &Conflict{workload.ReasonCannotRestore, fmt.Sprintf(
-			"this version restores pods of %s by annotation %s in their template only, not by a Restore", w.Kind, api.AnnotationRestore)}
+	case !w.HoldsData():
+		return &Conflict{workload.ReasonNothingToRestore, fmt.Sprintf(
+			"%s (%s) keeps no data, so there is nothing to restore", w.Kind, w.Role)}
 	case pod.Spec.NodeName != "" && !gated(pod):
 		// The API server refuses a pod with both.
 		return &Conflict{workload.ReasonCannotRestore, fmt.Sprintf(
 			"the pod has to wait for the others at scheduling gate %s, and its template names its node (spec.nodeName %s); use a node selector",
 			api.GateRestore, workload.Short(pod.Spec.NodeName))}
-	case joins(o):
+	case joins(o) && w.Kind == workload.KindCassandra:
 		return checkTokens(o)
 	}
 	return nil
@@ -37,7 +37,7 @@ func (b *builder) ordered() {
 		// It comes back at once, and has to wait until all others have gone down.
 		list(b, "/spec/schedulingGates", b.pod.Spec.Gates != nil, []Gate{{api.GateRestore}})
 	}
-	if joins(&b.s.Order) {
+	if joins(&b.s.Order) && b.w.Kind == workload.KindCassandra {
 		b.join()
 	}
 }
@@ -62,10 +62,7 @@ func (b *builder) orderEnv() []EnvVar {
 		env = append(env, value(EnvRestoreAction, string(o.Action)), value(EnvRestoreUndo, o.UndoID))
 	default:
 		env = append(env, value(EnvBackup, o.Backup), value(EnvRestorePrefix, o.Prefix))
-		// On a host network the pod is known by its node's address, not by its name.
-		if o.Node != b.pod.Metadata.Name || b.hostNetwork {
-			env = append(env, value(EnvRestoreSource, o.Node))
-		}
+		env = append(env, value(EnvRestoreSource, b.orderSource()))
 	}
 	if o.Mode == api.Remote {
 		env = append(env, value(EnvRestoreMode, string(o.Mode)))
@@ -74,4 +71,14 @@ func (b *builder) orderEnv() []EnvVar {
 		env = append(env, value(EnvKeepPrevious, string(o.Keep)))
 	}
 	return nonEmpty(env)
+}
+
+// orderSource is the node of the backup that the pod gets, where it would not take that
+// one by itself. A pod of Anna's, which may get several or none, is told in any case.
+func (b *builder) orderSource() string {
+	o := &b.s.Order
+	if o.Node == b.pod.Metadata.Name && !b.hostNetwork && b.w.Kind == workload.KindCassandra {
+		return ""
+	}
+	return o.Node // on a host network a pod is known by its node's address, not by its name
 }

@@ -1,6 +1,7 @@
 package patches_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,8 +150,9 @@ func TestNodePort(t *testing.T) {
 			}
 		}
 	}
-	if p, _ := graft(t, anna("", ""), patches.Default()); slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return variable(c, patches.EnvNodePort) != "" }) {
-		t.Error("a pod of Anna has the port")
+	routing := []byte(strings.Replace(string(anna("", "")), `"value":"memory"`, `"value":"r"`, 1))
+	if p, _ := graft(t, routing, patches.Default()); slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return variable(c, patches.EnvNodePort) != "" }) {
+		t.Error("a pod without data has the port")
 	}
 }
 
@@ -208,7 +210,6 @@ func TestImpossibleOrder(t *testing.T) {
 		change func(*patches.Settings)
 		say    string
 	}{
-		{"anna", anna("", ""), pending(nil), "annotation stategraft.io/restore"},
 		{"its node is named", pod(`"nodeName":"n1"`, ""), pending(nil), "nodeName n1"},
 		{"no tokens", pod("", ""), remote(), "tokens"},
 		{"no token", pod("", ""), remote("5", ""), `"" is no token`},
@@ -220,6 +221,9 @@ func TestImpossibleOrder(t *testing.T) {
 		if !errors.As(err, &conflict) || conflict.Reason != workload.ReasonCannotRestore || !strings.Contains(conflict.Message, c.say) {
 			t.Errorf("%s: %v", c.what, err)
 		}
+	}
+	if _, err := build(t, bytes.Replace(anna("", ""), []byte(`"value":"memory"`), []byte(`"value":"mn"`), 1), settings(pending(nil))); err == nil || !strings.Contains(err.Error(), "nothing to restore") {
+		t.Errorf("monitoring: %v", err)
 	}
 	if _, err := build(t, anna("", ""), settings(pending(func(o *api.Order) { *o = api.Order{Tidy: true} }))); err != nil {
 		t.Errorf("tidy of anna: %v", err)

@@ -14,6 +14,11 @@ const portRange = 100
 // ports chooses the ports of the injected containers. All containers of a pod
 // share its network, and with hostNetwork the node's.
 func (b *builder) ports() error {
+	if b.w.Kind != workload.KindCassandra {
+		if err := b.lifePorts(); err != nil || !b.w.HoldsData() {
+			return err
+		}
+	}
 	if want := b.s.GRPCPort; want != 0 {
 		if who, ok := b.taken(want); ok {
 			return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("port %d of annotation %s is taken by %s", want, api.AnnotationGRPCPort, who)}
@@ -32,6 +37,9 @@ func (b *builder) ports() error {
 		from int32
 		what string
 	}{{&b.snapshotPort, DefaultSnapshotPort, "snapshot server"}, {&b.nodePort, node.DefaultPort, "node's service"}} {
+		if p.port == &b.snapshotPort && b.w.Kind != workload.KindCassandra {
+			continue
+		}
 		port, ok := b.firstFree(p.from)
 		if !ok {
 			return &Conflict{workload.ReasonPortConflict, fmt.Sprintf("no port from %d to %d is free in the pod for the %s", p.from, p.from+portRange-1, p.what)}
@@ -43,7 +51,7 @@ func (b *builder) ports() error {
 
 func (b *builder) firstFree(from int32) (int32, bool) {
 	for port := from; port < from+portRange; port++ {
-		if _, ok := b.taken(port); !ok && port != b.grpcPort && port != b.snapshotPort {
+		if _, ok := b.taken(port); !ok && port != b.grpcPort && port != b.snapshotPort && port != b.lifePort {
 			return port, true
 		}
 	}

@@ -22,6 +22,8 @@ type Settings struct {
 	JMXSecret     string
 	ConfigMap     string // ConfigMap with the database's configuration files; empty for none
 
+	DecryptionSecret string // Secret with the identity that encrypted backups of Anna are read with; empty for none
+
 	HostNetwork  bool
 	SpreadHost   bool
 	SpreadZone   bool

@@ -46,6 +46,22 @@ type Port struct {
 	Protocol      string `json:"protocol"`
 }
 
+// ReadinessGate is a core/v1 PodReadinessGate.
+type ReadinessGate struct {
+	ConditionType string `json:"conditionType"`
+}
+
+// Hook is a core/v1 LifecycleHandler that asks an HTTP server of the pod's.
+type Hook struct {
+	HTTPGet HTTPGet `json:"httpGet"`
+}
+
+// HTTPGet is a core/v1 HTTPGetAction.
+type HTTPGet struct {
+	Path string `json:"path"`
+	Port int32  `json:"port"`
+}
+
 // Gate is a core/v1 PodSchedulingGate.
 type Gate struct {
 	Name string `json:"name"`
@@ -99,10 +115,22 @@ type SeccompProfile struct {
 
 // Volume is a core/v1 Volume.
 type Volume struct {
-	Name      string     `json:"name"`
-	EmptyDir  *EmptyDir  `json:"emptyDir,omitzero"`
-	ConfigMap *ConfigMap `json:"configMap,omitzero"`
-	Secret    *Secret    `json:"secret,omitzero"`
+	Name        string       `json:"name"`
+	EmptyDir    *EmptyDir    `json:"emptyDir,omitzero"`
+	ConfigMap   *ConfigMap   `json:"configMap,omitzero"`
+	Secret      *Secret      `json:"secret,omitzero"`
+	DownwardAPI *DownwardAPI `json:"downwardAPI,omitzero"`
+}
+
+// DownwardAPI is a core/v1 DownwardAPIVolumeSource.
+type DownwardAPI struct {
+	Items []DownwardFile `json:"items"`
+}
+
+// DownwardFile is a core/v1 DownwardAPIVolumeFile.
+type DownwardFile struct {
+	Path     string   `json:"path"`
+	FieldRef FieldRef `json:"fieldRef"`
 }
 
 // EmptyDir is a core/v1 EmptyDirVolumeSource without a size limit: exceeding

@@ -33,6 +33,7 @@ var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationRestoreSource, "fd00::1", ""},
 	{api.AnnotationRestoreSource, "", "the name of a node"},
 	{api.AnnotationRestoreSource, "a b", "the name of a node"},
+	{api.AnnotationRestoreSource, "a,,b", "the name of a node"},
 	{api.AnnotationMedusaConfig, "medusa.team-a", ""},
 	{api.AnnotationMedusaConfig, "", "the name of an object"},
 	{api.AnnotationMedusaConfig, "Medusa", "lower case"},
@@ -67,6 +68,10 @@ var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationColocateWith, "a in", "a label selector"},
 	{api.AnnotationExpose, "LoadBalancer", ""},
 	{api.AnnotationExpose, "NodePort", "LoadBalancer"},
+	{api.AnnotationOnConfigChange, "restart", ""},
+	{api.AnnotationOnConfigChange, "reload", "it takes restart"},
+	{api.AnnotationDecryptionSecret, "age-identity", ""},
+	{api.AnnotationDecryptionSecret, "Age", "the name of an object"},
 	{api.AnnotationMedusaImage, "registry:5000/a/b:c@sha256:" + strings.Repeat("0", 64), ""},
 	{api.AnnotationMedusaImage, "", "the name of an image"},
 	{api.AnnotationMedusaImage, "A B", "the name of an image"},
@@ -170,7 +175,7 @@ func TestAnnotationValues(t *testing.T) {
 
 // followedLater tells whether it is the controller that follows an annotation.
 func followedLater(key string) bool {
-	return key == api.AnnotationBackupSchedule || key == api.AnnotationRetain || key == api.AnnotationRPO
+	return key == api.AnnotationBackupSchedule || key == api.AnnotationRetain || key == api.AnnotationRPO || key == api.AnnotationOnConfigChange
 }
 
 // injectedAllTheSame expects that a bad value of such an annotation takes nothing from the

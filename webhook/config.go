@@ -128,8 +128,13 @@ func oneDocument(text []byte) error {
 var perPod = []string{api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationContainer, api.AnnotationDataVolume}
 
 // perNamespace are those that nobody reads from the configuration: the controllers that
-// follow them go by what stands on the objects.
-var perNamespace = []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO}
+// follow them go by what stands on the objects. Nothing that is added to a pod depends on
+// them.
+var perNamespace = []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO, api.AnnotationOnConfigChange}
+
+// noDefault are all that cannot be a default for that reason: of expose the pod is told,
+// too.
+var noDefault = append([]string{api.AnnotationExpose}, perNamespace...)
 
 func (c *Config) setDefaults() error {
 	c.defaults = map[string]string{}
@@ -144,7 +149,7 @@ func (c *Config) setDefaults() error {
 		if slices.Contains(perPod, key) {
 			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a pod", name)
 		}
-		if slices.Contains(perNamespace, key) {
+		if slices.Contains(noDefault, key) {
 			return fmt.Errorf("annotations: %s cannot be a default; it belongs on a namespace or a pod", name)
 		}
 		c.defaults[key] = value

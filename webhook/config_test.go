@@ -14,7 +14,7 @@ func TestParseConfig(t *testing.T) {
 		{"empty", "", "0 documents"},
 		{"head", configHead, ""},
 		{"everything", configHead + `
-annotations: {spread: host, expose: LoadBalancer, storage-secret: none, colocate-with: a=b}
+annotations: {spread: host, storage-secret: none, colocate-with: a=b}
 medusa: {anyUIDImage: registry.local:5000/medusa}
 resources: {agent: {requests: {cpu: 1m}}, snapshot: {limits: {memory: 1Gi}}, medusa: {limits: {cpu: 1}}, anna: {requests: {ephemeral-storage: 1Gi}}}
 nativeSidecars: never
@@ -32,6 +32,8 @@ nativeSidecars: never
 		{"in quotes", configHead + "annotations: {grpc-tls: 'off'}\n", ""},
 		{"without quotes", configHead + "annotations: {grpc-tls: off}\n", "in quotes"},
 		{"a schedule for all", configHead + "annotations: {backup-schedule: '@daily'}\n", "it belongs on a namespace or a pod"},
+		{"Services for all", configHead + "annotations: {expose: LoadBalancer}\n", "expose cannot be a default; it belongs on a namespace or a pod"},
+		{"restarts for all", configHead + "annotations: {on-config-change: restart}\n", "it belongs on a namespace or a pod"},
 		{"bad value", configHead + "annotations: {spread: rack}\n", "annotation stategraft.io/spread of the configuration"},
 		{"restore", configHead + "annotations: {restore: b}\n", "restore cannot be a default"},
 		{"restore-source", configHead + "annotations: {restore-source: b}\n", "restore-source cannot be a default"},

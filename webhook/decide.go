@@ -59,7 +59,7 @@ type Outcome struct {
 //	any but inject or already-injected     | yes     | refuse, the same reason
 //
 // Settings are bad where a value is that what is added depends on. The annotations that
-// the controller follows (backup-schedule, retain, rpo) are not among them: a bad value
+// the controller follows (backup-schedule, retain, rpo, on-config-change) are not among them: a bad value
 // must not end the backups that there are. It is warned of.
 //
 // A pending order of a Restore is a restore that is asked for. It stands instead of

@@ -20,7 +20,8 @@ import (
 var places = regexp.MustCompile(`^/(metadata/(annotations|labels)(/stategraft\.io~1injected)?` +
 	`|spec/(volumes|initContainers|containers)(/-|/\d+)?` +
 	`|spec/containers/\d+/(volumeMounts(/-)?|ports(/\d+/hostPort)?)` +
-	`|spec/(initContainers|containers)/\d+/env(/-|/\d+)?|spec/schedulingGates(/-)?` +
+	`|spec/(initContainers|containers)/\d+/env(/-|/\d+)?|spec/(schedulingGates|readinessGates)(/-)?` +
+	`|spec/containers/\d+/lifecycle(/preStop)?` +
 	`|spec/affinity(/pod(Anti)?Affinity(/(required|preferred)DuringSchedulingIgnoredDuringExecution(/-)?)?)?` +
 	`|spec/(hostNetwork|dnsPolicy))$`)
 
@@ -166,6 +167,9 @@ func survivesList(at string, before, after []any) error {
 				strings.HasSuffix(at, "/env") && (value == "" || strings.HasSuffix(value, " -Dcassandra.auto_bootstrap=false")) {
 				continue
 			}
+		}
+		if object, ok := entry.(map[string]any); ok && at == "/spec/readinessGates" && object["conditionType"] == api.ConditionReplayed {
+			continue
 		}
 		if strings.HasPrefix(at, "/spec/affinity/") || strings.HasSuffix(at, "/ports") && len(before) == 0 {
 			continue

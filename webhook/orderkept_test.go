@@ -48,7 +48,7 @@ func orderKept(in Input, out Outcome, result []byte) error {
 	case !slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == api.GateRestore }):
 		return fmt.Errorf("it does not wait for the others")
 	}
-	if order.Mode != api.Remote || order.Action != api.ActionRestore {
+	if order.Mode != api.Remote || order.Action != api.ActionRestore || out.Workload.Kind != workload.KindCassandra {
 		return nil
 	}
 	main := &pod.Spec.Containers[out.Workload.Index]

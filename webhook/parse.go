@@ -43,11 +43,25 @@ func backupName(text string) (string, error) {
 	return text, nil
 }
 
-func nodeName(text string) (string, error) {
-	if !nodePattern.MatchString(text) {
-		return "", errors.New("it takes the name of a node in the backup, such as cassandra-0")
+// sourceNames reads whose data are restored: a node of the backup. A pod of Anna's may
+// take those of several, or of all.
+func sourceNames(text string) (string, error) {
+	if text == patches.AnySource {
+		return text, nil
+	}
+	for _, name := range strings.Split(text, ",") {
+		if !nodePattern.MatchString(name) || len(text) > 4096 {
+			return "", errors.New("it takes the name of a node in the backup, such as cassandra-0; for Anna also several, with a comma and no space between them, or * for all")
+		}
 	}
 	return text, nil
+}
+
+func onConfigChange(text string) error {
+	if text != api.OnConfigChangeRestart {
+		return errors.New("it takes restart")
+	}
+	return nil
 }
 
 func objectName(text string) (string, error) {

@@ -71,6 +71,9 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config, order api.Order) r
 	if r.settings.RestoreSource != "" && !r.restoreAsked {
 		r.warnings = append(r.warnings, "annotation "+api.AnnotationRestoreSource+" says nothing without "+api.AnnotationRestore)
 	}
+	if _, own := pod.Metadata.Annotations[api.AnnotationOnConfigChange]; own && r.settings.ConfigMap == "" {
+		r.warnings = append(r.warnings, "annotation "+api.AnnotationOnConfigChange+" says nothing without "+api.AnnotationConfigMap)
+	}
 	if r.retained && !r.scheduled {
 		r.warnings = append(r.warnings, "annotation "+api.AnnotationRetain+" says nothing without "+api.AnnotationBackupSchedule)
 	}
@@ -134,7 +137,7 @@ func (r *resolved) set(key, text string) (err error) {
 	case api.AnnotationRestore:
 		s.Restore, err = backupName(text)
 	case api.AnnotationRestoreSource:
-		s.RestoreSource, err = nodeName(text)
+		s.RestoreSource, err = sourceNames(text)
 	case api.AnnotationMedusaConfig:
 		s.MedusaConfig, err = objectName(text)
 	case api.AnnotationStorageSecret:
@@ -157,6 +160,10 @@ func (r *resolved) set(key, text string) (err error) {
 		s.ColocateWith, err = selector(text)
 	case api.AnnotationExpose:
 		s.Expose, err = exposure(text)
+	case api.AnnotationOnConfigChange: // followed by a controller, on the live pod
+		err = onConfigChange(text)
+	case api.AnnotationDecryptionSecret:
+		s.DecryptionSecret, err = objectName(text)
 	case api.AnnotationMedusaImage:
 		s.MedusaImage, err = image(text)
 	case api.AnnotationAgentImage:

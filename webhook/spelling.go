@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -21,6 +22,9 @@ func misspelt(pod *workload.Pod, ns Namespace) []string {
 	if _, ok := pod.Metadata.Labels[api.LabelInjected]; ok && !carriesOwn(pod) {
 		warnings = append(warnings, "label "+api.LabelInjected+" of the pod is Stategraft's to write and means nothing in a template; take it out, or the pod is selected as injected when it is not")
 	}
+	if _, ok := pod.Metadata.Annotations[api.AnnotationPublicAddress]; ok && !carriesOwn(pod) {
+		warnings = append(warnings, "annotation "+api.AnnotationPublicAddress+" of the pod is Stategraft's to write and is another pod's address in a template; take it out, or the pod starts with that")
+	}
 	warnings = unknown(warnings, "annotation", "the namespace", ns.Annotations, api.Annotations, api.Labels)
 	return unknown(warnings, "label", "the namespace", ns.Labels, api.Labels, api.Annotations)
 }
@@ -32,7 +36,8 @@ func carriesOwn(pod *workload.Pod) bool {
 }
 
 // ourOwn are keys that Stategraft writes on pods and namespaces.
-var ourOwn = []string{api.LabelInjected, api.LabelLookup, api.LabelVerify, api.LabelRestoring, api.AnnotationRestoreAnswer}
+var ourOwn = []string{api.LabelInjected, api.LabelLookup, api.LabelVerify, api.LabelRestoring, api.AnnotationRestoreAnswer,
+	api.AnnotationPublicAddress, patches.AnnotationConfigStarted}
 
 func unknown(warnings []string, what, where string, have map[string]string, known, elsewhere []string) []string {
 	var keys []string

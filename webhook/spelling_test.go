@@ -33,6 +33,12 @@ func TestMisspelt(t *testing.T) {
 		{what: "rpo", ns: map[string]string{"stategraft.io/rto": "1h"}, want: "annotation stategraft.io/rto of the namespace is not known; did you mean stategraft.io/rpo?"},
 		{what: "retain alone", ns: map[string]string{"stategraft.io/retain": "7"}, want: "annotation stategraft.io/retain says nothing without stategraft.io/backup-schedule"},
 		{what: "retain of the pod, schedule of the namespace", pod: map[string]string{"stategraft.io/retain": "7"}, ns: map[string]string{"stategraft.io/backup-schedule": "@daily"}, deny: "says nothing"},
+		{what: "our address of a live pod", pod: map[string]string{"stategraft.io/public-address": "203.0.113.7"}, want: "annotation stategraft.io/public-address of the pod is Stategraft's to write"},
+		{what: "our note of a live pod", pod: map[string]string{"stategraft.io/config-started": "x y"}, deny: "config-started"},
+		{what: "config-change", pod: map[string]string{"stategraft.io/on-config-chance": "restart"}, want: "did you mean stategraft.io/on-config-change?"},
+		{what: "decryption", ns: map[string]string{"stategraft.io/decription-secret": "age"}, want: "did you mean stategraft.io/decryption-secret?"},
+		{what: "on-config-change alone", pod: map[string]string{"stategraft.io/on-config-change": "restart"}, want: "annotation stategraft.io/on-config-change says nothing without stategraft.io/config-map"},
+		{what: "on-config-change of the namespace", ns: map[string]string{"stategraft.io/on-config-change": "restart"}, deny: "says nothing"},
 		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
 	} {
 		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)

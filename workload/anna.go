@@ -187,3 +187,25 @@ func IsAnnaCache(c *Container) bool {
 	base := parseImage(c.Image).base
 	return hasWord(base, "anna") && hasWord(base, "cache") || containsProgram(c, "anna-cache")
 }
+
+// IsCloudburst tells whether the container runs a process of Cloudburst.
+func IsCloudburst(c *Container) bool {
+	base := parseImage(c.Image).base
+	if base == "cloudburst" || base == "cloudburst-gpu" {
+		return true
+	}
+	for _, program := range cloudburstPrograms {
+		if containsProgram(c, program.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// StartsByScript tells whether the container starts Anna, its cache or Cloudburst by
+// upstream's script, which goes to the program's own directory first: so it does where
+// the container says nothing of what it runs.
+func StartsByScript(c *Container) bool {
+	return len(c.Command) == 0 && len(c.Args) == 0 || containsProgram(c, "start-anna.sh") || containsProgram(c, "start-cache.sh") ||
+		containsProgram(c, "start-cloudburst.sh")
+}

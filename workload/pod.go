@@ -71,6 +71,9 @@ type Spec struct {
 	ActiveDeadline *int64            `json:"activeDeadlineSeconds"`
 	NodeName       string            `json:"nodeName"`
 	Gates          []Gate            `json:"schedulingGates"`
+	ReadinessGates []ReadinessGate   `json:"readinessGates"`
+	GracePeriod    *int64            `json:"terminationGracePeriodSeconds"`
+	Hostname       string            `json:"hostname"`
 	OS             struct {
 		Name string `json:"name"`
 	} `json:"os"`
@@ -79,6 +82,11 @@ type Spec struct {
 // Gate is a core/v1 PodSchedulingGate.
 type Gate struct {
 	Name string `json:"name"`
+}
+
+// ReadinessGate is a core/v1 PodReadinessGate.
+type ReadinessGate struct {
+	Condition string `json:"conditionType"`
 }
 
 // Container is the part of core/v1 Container that is read.
@@ -99,11 +107,21 @@ type Container struct {
 	Readiness     *Probe          `json:"readinessProbe"`
 	Liveness      *Probe          `json:"livenessProbe"`
 	Startup       *Probe          `json:"startupProbe"`
-	Lifecycle     struct {
-		PreStop struct {
-			Exec Exec `json:"exec"`
-		} `json:"preStop"`
-	} `json:"lifecycle"`
+	Lifecycle     *Lifecycle      `json:"lifecycle"`
+	WorkingDir    string          `json:"workingDir"`
+}
+
+// Lifecycle is the part of core/v1 Lifecycle that is read.
+type Lifecycle struct {
+	PreStop *Hook `json:"preStop"`
+}
+
+// Hook is the part of core/v1 LifecycleHandler that is read.
+type Hook struct {
+	Exec Exec `json:"exec"`
+	HTTP struct {
+		Path string `json:"path"`
+	} `json:"httpGet"`
 }
 
 // EnvVar is a core/v1 EnvVar; where its value comes from elsewhere, ValueFrom

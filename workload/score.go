@@ -157,7 +157,7 @@ func probesRun(c *Container, name string) bool {
 			return true
 		}
 	}
-	return mentions(c.Lifecycle.PreStop.Exec.Command, name)
+	return c.Lifecycle != nil && c.Lifecycle.PreStop != nil && mentions(c.Lifecycle.PreStop.Exec.Command, name)
 }
 
 func mentions(command []string, name string) bool {

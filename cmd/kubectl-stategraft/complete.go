@@ -131,7 +131,7 @@ func (c *connection) completeNamespaces(command *cobra.Command, _ []string, pref
 }
 
 func (f *restoreFlags) registerCompletions(command *cobra.Command) {
-	completeFlags(command, map[string][]string{"mode": {"in-place", "remote"}, "when-no-backup": {"fail", "empty"},
+	completeFlags(command, map[string][]string{"mode": {"in-place", "remote", "merge"}, "when-no-backup": {"fail", "empty"},
 		"keep-previous": {"always", "if-room", "never"}, "output": {"json", "yaml", "name"}})
 	completeFlag(command, "backup", f.completeRestorable)
 	completeFlag(command, "namespace", f.completeNamespaces)

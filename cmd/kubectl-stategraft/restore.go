@@ -204,6 +204,9 @@ func (f *restoreFlags) confirm(ctx context.Context, t *terminal, at *reached, re
 	if planned.Status.Backup != "" {
 		restore.Spec.Backup = planned.Status.Backup
 	}
+	if restore.Spec.Mode == api.Merge {
+		return t.confirm(ctx, "\nWrite the keys of the backup into the cluster?")
+	}
 	question := fmt.Sprintf("\nStop %s and replace the data?", several(len(planned.Status.Pods), "this pod", "these %d pods"))
 	return t.confirm(ctx, question)
 }

@@ -101,7 +101,7 @@ func TestRestoreCompletion(t *testing.T) {
 	s.list = []*api.Restore{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly"}}}
 	for line, want := range map[string][]string{
 		"pod/": {"pod/db-0", "pod/db-1"}, "st": {"statefulset/db"}, "pod/db-1": {"pod/db-1"}, "pod/x": nil,
-		"show n": {"nightly"}, "cancel x": nil, "--mode ": {"in-place", "remote"}, "--backup ": {"latest"},
+		"show n": {"nightly"}, "cancel x": nil, "--mode ": {"in-place", "remote", "merge"}, "--backup ": {"latest"},
 	} {
 		words := strings.Split(line, " ")
 		args := append([]string{"__complete", "restore", "-n", "ns", "--kubeconfig", kubeconfig}, words...)

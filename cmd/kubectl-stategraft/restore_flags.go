@@ -34,7 +34,7 @@ func (f *restoreFlags) addSpec(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.backup, "backup", api.BackupLatest, "name of a Backup of the namespace, or of a backup in the storage; or latest, or a time (2026-11-30T08:00:00Z): the newest complete one, or that not after it")
 	set.StringVarP(&f.selector, "selector", "l", "", "restore the pods with these labels")
-	set.StringVar(&f.mode, "mode", "", "in-place: the pods' own backup (default); remote: that of another cluster or namespace, with its tokens")
+	set.StringVar(&f.mode, "mode", "", "in-place: the pods' own backup (default); remote: that of another cluster or namespace, with its tokens; merge: of Anna, into the cluster as it runs (kubectl stategraft repair)")
 	set.StringVar(&f.prefix, "source-prefix", "", "[storage] prefix that the backup was made with (default: the pods' own)")
 	set.StringVar(&f.sourceCluster, "source-cluster", "", "NAMESPACE/CLUSTER of the backup, where its medusa.ini has no prefix of its own")
 	set.StringArrayVar(&f.nodes, "node", nil, "POD=NODE: the node of the backup that the pod gets (may be repeated; default: its own name, or by rack)")
@@ -84,7 +84,7 @@ func (f *restoreFlags) request() (*ask.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Mode, err = choice("mode", f.mode, map[string]api.RestoreMode{"inplace": api.InPlace, "remote": api.Remote}, "in-place", "remote"); err != nil {
+	if r.Mode, err = choice("mode", f.mode, map[string]api.RestoreMode{"inplace": api.InPlace, "remote": api.Remote, "merge": api.Merge}, "in-place", "remote", "merge"); err != nil {
 		return nil, err
 	}
 	if r.WhenNoBackup, err = choice("when-no-backup", f.whenNoBackup, map[string]api.WhenNoBackup{"fail": api.NoBackupFail, "empty": api.NoBackupEmpty}, "fail", "empty"); err != nil {

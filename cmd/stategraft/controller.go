@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -16,8 +17,11 @@ import (
 
 	"github.com/stategraft/stategraft/operations/certificates"
 	"github.com/stategraft/stategraft/operations/coverage"
+	"github.com/stategraft/stategraft/operations/cycle"
+	"github.com/stategraft/stategraft/operations/expose"
 	"github.com/stategraft/stategraft/operations/heal"
 	"github.com/stategraft/stategraft/operations/lookup"
+	"github.com/stategraft/stategraft/operations/replay"
 	"github.com/stategraft/stategraft/operations/request"
 	"github.com/stategraft/stategraft/operations/restore"
 	"github.com/stategraft/stategraft/operations/sidecar"
@@ -148,6 +152,12 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 	if err := heal.Add(mgr, heal.Options{Namespace: namespace, After: f.healAfter}); err != nil {
 		return err
 	}
+	if err := errors.Join(
+		expose.Add(mgr, expose.Options{Namespace: namespace}),
+		cycle.Add(mgr, cycle.Options{Namespace: namespace}),
+	); err != nil {
+		return fmt.Errorf("adding what looks after addresses and configurations: %w", err)
+	}
 	held, err := webhook.WatchHeldBack(ctx, mgr.GetCache(), namespace, mgr.GetLogger().WithName("held-back"))
 	if err != nil {
 		return err
@@ -167,8 +177,11 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 // for the CustomResourceDefinition; nothing else waits for them.
 func restores(mgr manager.Manager, namespace string, nodes *sidecar.Client, inbox *request.Inbox) error {
 	lookups := lookup.New(mgr.GetClient(), mgr.GetAPIReader(), nodes)
-	if err := restore.Add(mgr, restore.Options{Namespace: namespace, Nodes: nodes, Lookups: lookups}); err != nil {
+	if err := restore.Add(mgr, restore.Options{Namespace: namespace, Nodes: nodes, Replays: nodes, Lookups: lookups}); err != nil {
 		return fmt.Errorf("adding the controller of Restores: %w", err)
+	}
+	if err := replay.Add(mgr, replay.Options{Nodes: nodes}); err != nil {
+		return fmt.Errorf("adding what follows replays: %w", err)
 	}
 	if err := request.Add(mgr, request.Options{Namespace: namespace, Inbox: inbox}); err != nil {
 		return fmt.Errorf("adding the controller of requests: %w", err)

@@ -61,7 +61,7 @@ func (c cluster) faults(namespace map[string]string) (all []fault) {
 
 // backed tells whether the pods of a cluster can be backed up by annotation.
 func (c cluster) backed() bool {
-	return !slices.ContainsFunc(c, func(w workload) bool { return w.kind != wl.KindCassandra || fleeting(w.owner) })
+	return !slices.ContainsFunc(c, func(w workload) bool { return !w.stores() || fleeting(w.owner) })
 }
 
 // passed are the bad values that a cluster has had since the last look.

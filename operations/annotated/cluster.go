@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/rpo"
 	wl "github.com/stategraft/stategraft/workload"
 )
@@ -17,6 +18,12 @@ type workload struct {
 	owner rpo.Owner
 	kind  wl.Kind
 	pods  []*corev1.Pod // injected, the oldest first
+}
+
+// stores tells whether there is something to back up in the pods: of Anna not all hold
+// keys.
+func (w workload) stores() bool {
+	return w.kind == wl.KindCassandra || w.kind == wl.KindAnna && !slices.ContainsFunc(w.pods, kvs.Idle)
 }
 
 // cluster are the workloads whose pods are backed up together, by name.

@@ -16,7 +16,6 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/rpo"
 	"github.com/stategraft/stategraft/operations/scope"
-	wl "github.com/stategraft/stategraft/workload"
 )
 
 // read reads the namespace and its BackupSchedules. It asks for nothing where it does not
@@ -63,7 +62,7 @@ func (l *look) concerned(pods []corev1.Pod) bool {
 func (l *look) clusters(ctx context.Context, all []workload) (known []cluster, unknown []workload, err error) {
 	prefixes, stores := map[rpo.Owner]string{}, 0
 	for _, w := range all {
-		if w.kind == wl.KindCassandra && !fleeting(w.owner) {
+		if w.stores() && !fleeting(w.owner) {
 			stores++
 		}
 	}
@@ -72,7 +71,7 @@ func (l *look) clusters(ctx context.Context, all []workload) (known []cluster, u
 	}
 	var here []workload
 	for _, w := range all {
-		if w.kind != wl.KindCassandra || fleeting(w.owner) {
+		if !w.stores() || fleeting(w.owner) {
 			here = append(here, w)
 			continue
 		}

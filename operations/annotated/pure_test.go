@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/rpo"
 )
 
@@ -85,8 +86,10 @@ func TestWishOf(t *testing.T) {
 		"bad retain alone":          {pods: []*corev1.Pod{pod("db-0", "db", retain("7d"))}, want: eventBad, text: "retain of pod db-0"},
 		"both bad":                  {pods: []*corev1.Pod{pod("db-0", "db", when("0"), retain("7d"))}, want: eventBad + " and more", text: "backup-schedule of pod db-0"},
 		"bad retain":                {pods: []*corev1.Pod{pod("db-0", "db", when(noon), retain("all"))}, want: eventBad, text: `retain of pod db-0 is "all": it takes how many`},
-		"anna":                      {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"), when(noon))}, want: eventNotSupported, text: "kind anna"},
-		"anna, of the namespace":    {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"))}, namespace: both, want: "nothing"},
+		"cloudburst":                {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "cloudburst"), when(noon))}, want: eventNotSupported, text: "kind cloudburst"},
+		"anna's routing":            {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"), carrying(kvs.AnnotationRole, "routing"), when(noon))}, want: eventNotSupported, text: "kind anna"},
+		"that, of the namespace":    {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"), carrying(kvs.AnnotationRole, "routing"))}, namespace: both, want: "nothing"},
+		"anna":                      {pods: []*corev1.Pod{pod("a-0", "a", label(api.LabelInjected, "anna"), carrying(kvs.AnnotationRole, "memory"), when(noon))}, want: "0 12 * * * 0"},
 		"a Deployment":              {pods: []*corev1.Pod{pod("db-x", "db", madeBy("ReplicaSet"))}, namespace: both, want: eventFleeting, text: "make a BackupSchedule with a selector"},
 		"nobody made it":            {pods: []*corev1.Pod{pod("db", "", alone, when(noon))}, want: "0 12 * * * 0"},
 	} {

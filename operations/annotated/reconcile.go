@@ -14,6 +14,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/rpo"
+	wl "github.com/stategraft/stategraft/workload"
 )
 
 const (
@@ -259,6 +260,13 @@ func (l *look) selected(ctx context.Context, c cluster, existing []*api.BackupSc
 	var now *api.BackupPods
 	if len(existing) > 0 {
 		now = existing[0].Spec.Template.Spec.Pods
+	}
+	if len(c) > 1 && c[0].kind == wl.KindAnna {
+		// A Backup of one of its workloads is one of the whole cluster.
+		if now != nil && slices.ContainsFunc(c, func(w workload) bool { return samePods(now, podsOf(w)) }) {
+			return now, nil
+		}
+		return podsOf(c[0]), nil
 	}
 	bySelector := now != nil && now.Selector != nil
 	if len(c) == 1 && !bySelector {

@@ -77,10 +77,10 @@ func wishOf(c cluster, namespace map[string]string) (w wish, asks bool) {
 	w.schedule, w.wide, w.disagree = when.text, when.wide, when.disagree
 	for _, member := range c {
 		switch {
-		case member.kind != wl.KindCassandra && when.wide:
+		case !member.stores() && when.wide:
 			return w, false // not meant for it
-		case member.kind != wl.KindCassandra:
-			w.refused = &refusal{eventNotSupported, fmt.Sprintf("annotation %s of %s: databases of kind %s are not backed up by this version", api.AnnotationBackupSchedule, when.where, member.kind)}
+		case !member.stores():
+			w.refused = &refusal{eventNotSupported, fmt.Sprintf("annotation %s of %s: pods of kind %s like these keep no data of their own, so there is nothing to back up; annotate those that do", api.AnnotationBackupSchedule, when.where, member.kind)}
 			return w, true
 		case fleeting(member.owner):
 			w.refused = &refusal{eventFleeting, fmt.Sprintf("annotation %s of %s: the pods of a %s have other names each time, so a backup of one is of no node that comes back; make a BackupSchedule with a selector, or have a StatefulSet make the pods",

@@ -13,7 +13,7 @@ func Replaced(r *api.Restore, others []api.Restore) map[string]string {
 	last := map[string]*api.Restore{}
 	for i := range others {
 		other := &others[i]
-		if other.Namespace != r.Namespace || other.Name == r.Name || other.Spec.DryRun || !after(other, r) {
+		if other.Namespace != r.Namespace || other.Name == r.Name || other.Spec.DryRun || other.Spec.Mode == api.Merge || !after(other, r) {
 			continue
 		}
 		for _, pod := range other.Status.Pods {
@@ -41,7 +41,7 @@ func after(a, b *api.Restore) bool {
 // the Restores that replaced them.
 func previousOf(r *api.Restore, replaced map[string]string) (may, had, by []string) {
 	for _, pod := range byName(r.Status.Pods) {
-		if !pod.MayHavePrevious() {
+		if !pod.MayHavePrevious() || r.Spec.Mode == api.Merge { // which replaces nothing
 			continue
 		}
 		other, gone := replaced[pod.Name]

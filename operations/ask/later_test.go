@@ -27,7 +27,9 @@ func TestReplaced(t *testing.T) {
 	dry.Spec.DryRun = true
 	elsewhere := restored("elsewhere", time.Hour, api.PodRestored, "c")
 	elsewhere.Namespace = "other"
-	all := []api.Restore{restored("third", time.Hour, api.PodRestored, "a"), first, restored("second", 2*time.Hour, api.PodRestored, "a", "b", "d"), dry, elsewhere,
+	merged := restored("merged", 30*time.Minute, api.PodRestored, "a", "c")
+	merged.Spec.Mode = api.Merge
+	all := []api.Restore{merged, restored("third", time.Hour, api.PodRestored, "a"), first, restored("second", 2*time.Hour, api.PodRestored, "a", "b", "d"), dry, elsewhere,
 		restored("zero", 10*time.Hour, api.PodRestored, "c"), restored("never", time.Hour, api.PodPlanned, "c")}
 	if got := Replaced(&first, all); !maps.Equal(got, map[string]string{"a": "second", "b": "second"}) {
 		t.Errorf("%v", got)
@@ -36,8 +38,16 @@ func TestReplaced(t *testing.T) {
 	if !strings.Contains(next, "restore undo first pod/c -n db") || !strings.Contains(next, "no undo of a, b: what was kept from before was replaced by Restore second") {
 		t.Errorf("%s", next)
 	}
-	if got := Replaced(&all[0], all); len(got) > 0 {
+	if got := Replaced(&all[1], all); len(got) > 0 {
 		t.Errorf("of the newest: %v", got)
+	}
+	merged.Status.Phase, merged.Status.Pods[0].Phase, merged.Status.Pods[0].Started = api.RestoreCancelled, api.PodCancelled, at(-time.Hour)
+	merged.Status.Pods[0].Previous = false
+	if next := strings.Join(Next(&merged, nil, noon), "\n"); strings.Contains(next, "undo") {
+		t.Errorf("a merge can be undone: %s", next)
+	}
+	if rows := podRows(&merged, nil, false, noon); strings.Contains(strings.Join(rows[1], " "), "perhaps") {
+		t.Errorf("%q", rows)
 	}
 }
 

@@ -160,8 +160,11 @@ func what(r *api.Restore) string {
 	if s.Prefix != "" {
 		text += " of prefix " + Clean(s.Prefix)
 	}
-	if r.Spec.Mode == api.Remote {
+	switch r.Spec.Mode {
+	case api.Remote:
 		text += ", as other nodes (mode Remote)"
+	case api.Merge:
+		text += ", into the cluster as it runs (mode Merge)"
 	}
 	return text
 }

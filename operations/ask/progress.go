@@ -86,7 +86,7 @@ func (p *Progress) tell(r *api.Restore) {
 		pod := &r.Status.Pods[i]
 		line := pod.Name + ": " + strings.ToLower(string(pod.Phase))
 		key := line
-		if pod.Phase == api.PodRestoring {
+		if pod.Phase == api.PodRestoring || pod.Phase == api.PodReplaying {
 			percent := percentOf(pod)
 			key += fmt.Sprint(percent / 10) // a line each tenth
 			line += " " + amount(pod, percent)
@@ -111,8 +111,13 @@ func times(n int32) string {
 // percentOf is how far a pod is; 100 only where it is done.
 func percentOf(pod *api.PodRestore) int {
 	switch {
-	case pod.Phase == api.PodRestored || pod.Phase == api.PodJoining:
+	case pod.Phase == api.PodRestored || pod.Phase == api.PodJoining || pod.Phase == api.PodReplayed:
 		return 100
+	case pod.Phase == api.PodReplaying:
+		if pod.KeysTotal <= 0 {
+			return 0
+		}
+		return min(max(int(float64(pod.Keys)/float64(pod.KeysTotal)*100), 0), 99)
 	case pod.BytesTotal <= 0:
 		return 0
 	}
@@ -121,6 +126,9 @@ func percentOf(pod *api.PodRestore) int {
 }
 
 func amount(pod *api.PodRestore, percent int) string {
+	if pod.KeysTotal > 0 && pod.Phase == api.PodReplaying {
+		return fmt.Sprintf("%d%% (%d of %d keys)", percent, pod.Keys, pod.KeysTotal)
+	}
 	if pod.BytesTotal <= 0 {
 		if pod.Bytes == 0 {
 			return ""
@@ -135,7 +143,7 @@ func amount(pod *api.PodRestore, percent int) string {
 
 // rank has the pods that something happens to first, where not all have room.
 func rank(phase api.PodPhase) int {
-	order := []api.PodPhase{api.PodRestoring, api.PodJoining, api.PodStopping, api.PodWaiting, api.PodPlanned, api.PodRestored}
+	order := []api.PodPhase{api.PodRestoring, api.PodReplaying, api.PodJoining, api.PodReplayed, api.PodStopping, api.PodWaiting, api.PodPlanned, api.PodRestored}
 	if at := slices.Index(order, phase); at >= 0 {
 		return at
 	}
@@ -146,9 +154,9 @@ func rank(phase api.PodPhase) int {
 // restores, and where it ended in the middle.
 func midway(pod *api.PodRestore) bool {
 	switch pod.Phase {
-	case api.PodRestoring:
+	case api.PodRestoring, api.PodReplaying:
 		return true
-	case api.PodPlanned, api.PodStopping, api.PodWaiting, api.PodJoining, api.PodRestored:
+	case api.PodPlanned, api.PodStopping, api.PodWaiting, api.PodJoining, api.PodReplayed, api.PodRestored:
 		return false
 	}
 	return pod.Started != nil

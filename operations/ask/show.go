@@ -177,6 +177,7 @@ func podRows(r *api.Restore, replaced map[string]string, messages bool, now time
 			message = Clean(pod.Message)
 		}
 		switch {
+		case r.Spec.Mode == api.Merge: // which replaces nothing
 		case pod.MayHavePrevious() && replaced[pod.Name] != "":
 			previous = "replaced"
 		case pod.Previous:

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -55,7 +56,7 @@ func choose(f Facts) (ask []*corev1.Pod, p *Problem) {
 			continue
 		}
 		if kind := foreign(pod); kind != "" {
-			return nil, &Problem{Reason: ReasonNotSupported, Message: fmt.Sprintf("pod %s is of %s, and only Cassandra's pods can be backed up by a Backup yet", name, kind)}
+			return nil, &Problem{Reason: ReasonNotSupported, Message: fmt.Sprintf("pod %s is of %s, which keeps no data of its own: there is nothing to back up", name, kind)}
 		}
 		if wrong := CheckPod(pod); wrong != "" {
 			if why == "" {
@@ -78,6 +79,7 @@ func judge(f Facts) *verdict {
 		return &verdict{problem: p}
 	}
 	names, pods, _ := candidates(f)
+	matches, _, _ := wanted(f) // as candidates has found
 	v := &verdict{seen: map[string]seen{}}
 	prefixes := map[string]string{} // a pod of each
 	var silent []string
@@ -86,6 +88,9 @@ func judge(f Facts) *verdict {
 		v.pods, v.seen[name] = append(v.pods, at), s
 		if s.sight == silentSight && at.Phase == api.PodBackupWaiting {
 			silent = append(silent, name)
+		}
+		if pods[name] != nil && !matches(pods[name]) {
+			v.added = append(v.added, name)
 		}
 		if report, ok := f.Reports[name]; ok && prefixes[report.Prefix] == "" {
 			prefixes[report.Prefix] = name
@@ -120,7 +125,7 @@ func settled(f Facts, name string, pod *corev1.Pod) (api.PodBackup, seen) {
 		at.Phase, at.Message = api.PodBackupFailed, workload.Clip(wrong, podLimit)
 		return at, seen{sight: silentSight, since: f.Now}
 	}
-	s := seen{uid: pod.UID, leaving: pod.DeletionTimestamp != nil}
+	s := seen{uid: pod.UID, leaving: pod.DeletionTimestamp != nil, anna: kvs.Of(pod)}
 	report, ok := f.Reports[name]
 	switch {
 	case !ok:
@@ -131,6 +136,8 @@ func settled(f Facts, name string, pod *corev1.Pod) (api.PodBackup, seen) {
 		return at, s
 	case report.BackupRunning:
 		s.sight = busySight
+	case replaying(report.Replay) != "":
+		s.sight, s.instead = busySight, replaying(report.Replay)
 	default:
 		s.sight = idleSight // of a name that nobody has been asked for before
 	}

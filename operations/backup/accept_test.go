@@ -103,7 +103,7 @@ func TestAcceptance(t *testing.T) {
 				pod.Spec.Containers = nil
 			}
 		}, ReasonNotInjected, false, ""},
-		"of Anna":                   {func(f *Facts) { f.Pods[1].Labels[api.LabelInjected] = "anna" }, ReasonNotSupported, false, ""},
+		"of Cloudburst":             {func(f *Facts) { f.Pods[1].Labels[api.LabelInjected] = "cloudburst" }, ReasonNotSupported, false, ""},
 		"none answers":              {func(f *Facts) { f.silence("cas-0"); f.silence("cas-1"); f.silence("cas-2") }, ReasonSidecarSilent, true, ""},
 		"of two clusters":           {func(f *Facts) { f.Reports["cas-1"] = node.Report{Node: "cas-1", Prefix: "q"} }, ReasonPrefixesDiffer, false, ""},
 		"of a cluster and the root": {func(f *Facts) { f.Reports["cas-1"] = node.Report{Node: "cas-1"} }, ReasonPrefixesDiffer, false, ""},

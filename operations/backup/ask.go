@@ -1,14 +1,18 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // keep takes over a pod that was read.
@@ -30,7 +34,7 @@ func (p *note) unlabelled() bool { return p.pod != nil && p.pod.Labels[api.Label
 
 // seen is what is known of a pod without asking it.
 func (p *note) seen(at *api.PodBackup) seen {
-	s := seen{uid: p.uid, leaving: p.leaving, since: p.since, why: p.why, asked: p.try == at.Tries}
+	s := seen{uid: p.uid, leaving: p.leaving, since: p.since, why: p.why, asked: p.try == at.Tries, anna: p.pod != nil && kvs.Of(p.pod)}
 	switch {
 	case p.since.IsZero():
 	case p.absent:
@@ -58,10 +62,14 @@ func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w
 			p.answers()
 		}
 		known := p.seen(at)
-		s.uid, s.leaving, s.since, s.asked, s.stuck = known.uid, known.leaving, known.since, known.asked, known.stuck
+		s.uid, s.leaving, s.since, s.asked, s.stuck, s.anna = known.uid, known.leaving, known.since, known.asked, known.stuck, known.anna
 		if s.sight == idleSight {
 			s.why = p.failure
+			if p.busy { // it has refused, and that is no try
+				s.sight, s.instead = busySight, p.failure
+			}
 		}
+		p.busy = false
 		p.later(now)
 		w.pods[at.Name] = s
 	}
@@ -87,9 +95,26 @@ func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod
 	case sidecar.Succeeded:
 		return seen{sight: succeededSight}
 	case sidecar.Failed:
-		return seen{sight: failedSight}
+		s := seen{sight: failedSight}
+		if report, err := r.ask.Report(ctx, pod); err == nil {
+			s.why = line(report.WhyFailed(b.Status.Name)) // of Anna's nodes
+		}
+		return s
 	}
 	return seen{sight: troubledSight, why: "its Medusa does not say how far the backup is"}
+}
+
+// replaying says that a node of Anna writes keys of a backup again, during which it makes
+// none; empty for that it does not.
+func replaying(r *node.Replay) string {
+	if r == nil {
+		return ""
+	}
+	switch r.Phase {
+	case node.ReplayStaging, node.ReplayWaiting, node.ReplayReplaying:
+		return "it writes the keys of backup " + workload.Short(r.Backup) + " again"
+	}
+	return ""
 }
 
 // idle asks a pod that knows nothing of the backup whether it makes one.
@@ -104,6 +129,8 @@ func (r *reconciler) idle(ctx context.Context, pod *corev1.Pod) seen {
 		if report.Backup != nil {
 			s.busyWith = report.Backup.Name
 		}
+	} else if s.instead = cmp.Or(replaying(report.Replay), line(report.Busy)); s.instead != "" {
+		s.sight = busySight
 	}
 	return s
 }

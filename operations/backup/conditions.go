@@ -12,14 +12,15 @@ import (
 
 // The reasons of conditions that are no Problem's.
 const (
-	ReasonAccepted   = "Accepted"
-	ReasonPlanned    = "Planned"
-	ReasonSuspended  = "Suspended"
-	ReasonComplete   = "AllComplete"
-	ReasonPodsFailed = "PodsFailed"
-	ReasonDeadline   = "DeadlineExceeded"
-	ReasonCancelled  = "Cancelled"
-	ReasonChecked    = "Checked"
+	ReasonAccepted    = "Accepted"
+	ReasonPlanned     = "Planned"
+	ReasonSuspended   = "Suspended"
+	ReasonComplete    = "AllComplete"
+	ReasonPodsFailed  = "PodsFailed"
+	ReasonKeysMissing = "KeysMissing"
+	ReasonDeadline    = "DeadlineExceeded"
+	ReasonCancelled   = "Cancelled"
+	ReasonChecked     = "Checked"
 )
 
 // set sets a condition of the step's status.

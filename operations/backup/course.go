@@ -48,6 +48,8 @@ type seen struct {
 	node     string    // its name in backups
 	prefix   string    // where its backups go now
 	busyWith string    // the backup that a busy one makes, where it tells
+	instead  string    // what a busy one of Anna does instead of a backup; empty for that it makes one
+	anna     bool      // it is a node of Anna's
 	why      string    // of one that does not answer, or not well
 	since    time.Time // when it was absent or silent first, as this process knows
 	// asked tells that this process has asked its sidecar for the try that is written
@@ -140,7 +142,7 @@ func (c *course) refuse(phase api.BackupPhase, reason, message string) {
 // plan writes down what would be done.
 func (c *course) plan(v *verdict) {
 	c.status.Pods, c.status.Type = v.pods, c.b.Spec.TypeOrDefault()
-	message := fmt.Sprintf("%s would be backed up, below %s", counted(len(v.pods), "pod"), prefixText(v.prefix))
+	message := fmt.Sprintf("%s would be backed up, below %s%s", counted(len(v.pods), "pod"), prefixText(v.prefix), addedText(v.added))
 	for _, at := range v.pods {
 		if at.Phase == api.PodBackupFailed {
 			message = fmt.Sprintf("%s of %s would be backed up, below %s; not %s: %s", countReady(v.pods), counted(len(v.pods), "pod"), prefixText(v.prefix), at.Name, at.Message)
@@ -155,6 +157,14 @@ func (c *course) plan(v *verdict) {
 	c.count()
 	c.status.Phase, c.status.Message, c.status.Finished = api.BackupPlanned, workload.Clip(message, messageLimit), stamp(c.now)
 	c.set(api.ConditionAccepted, false, ReasonPlanned, message, c.b.Generation, c.now)
+}
+
+// addedText says which pods come along.
+func addedText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; a cluster of Anna is backed up as a whole, so " + someOf(names) + " too"
 }
 
 func countReady(pods []api.PodBackup) string {
@@ -172,7 +182,7 @@ func (c *course) settle(v *verdict) {
 	c.hold = !held(c.b)
 	c.status.Name, c.status.Prefix, c.status.Type = c.b.StorageName(), v.prefix, c.b.Spec.TypeOrDefault()
 	c.status.Started, c.status.Pods = stamp(c.now), v.pods
-	c.set(api.ConditionAccepted, true, ReasonAccepted, fmt.Sprintf("%s, below %s, as %s", counted(len(v.pods), "pod"), prefixText(v.prefix), c.status.Name), c.b.Generation, c.now)
+	c.set(api.ConditionAccepted, true, ReasonAccepted, fmt.Sprintf("%s, below %s, as %s%s", counted(len(v.pods), "pod"), prefixText(v.prefix), c.status.Name, addedText(v.added)), c.b.Generation, c.now)
 	c.w.pods = v.seen
 	c.advance()
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 )
 
@@ -145,7 +146,7 @@ func (r *reconciler) begins(ctx context.Context, b *api.Backup, n *notes, names 
 	})
 	for i := range names {
 		p := n.pod(names[i])
-		p.try, p.failure = b.Status.Pod(names[i]).Tries, ""
+		p.try, p.failure, p.busy = b.Status.Pod(names[i]).Tries, "", kvs.Of(p.pod) && errors.Is(failures[i], sidecar.ErrBusy)
 		p.soon(r.clock())
 		if err := failures[i]; err != nil {
 			p.failure, p.stale = line(err.Error()), true

@@ -17,6 +17,7 @@ type Facts struct {
 	Labelled    bool // the namespace
 	Terminating bool // it is
 	Pods        []*corev1.Pod
+	Cluster     []*corev1.Pod          // where Pods are of Anna: all pods of the namespace that have sidecars
 	Set         *appsv1.StatefulSet    // the workload, where it is one and there
 	Reports     map[string]node.Report // of the pods that answered, by name
 	Silent      map[string]error       // why the others did not
@@ -51,5 +52,6 @@ type verdict struct {
 	problem *Problem
 	prefix  string
 	pods    []api.PodBackup
+	added   []string        // of them, those that were not asked for: the rest of a cluster of Anna
 	seen    map[string]seen // what the pods told, which is enough for them to begin
 }

@@ -37,12 +37,20 @@ func (c *course) overdue() {
 // finish ends a Backup all of whose pods are final.
 func (c *course) finish(reason string) {
 	complete, total := 0, len(c.status.Pods)
-	var failed []string
+	var failed, lacking []string
+	var missing int64
 	why := ""
 	for i := range c.status.Pods {
 		at := &c.status.Pods[i]
 		if at.Phase == api.PodBackupComplete {
 			complete++
+			if at.Missing > 0 {
+				missing += at.Missing
+				lacking = append(lacking, at.Name)
+				if why == "" {
+					why = at.Message
+				}
+			}
 			continue
 		}
 		failed = append(failed, at.Name)
@@ -53,6 +61,10 @@ func (c *course) finish(reason string) {
 	phase := api.BackupPartial
 	message := fmt.Sprintf("%d of %s complete; not %s: %s", complete, counted(total, "pod"), someOf(failed), why)
 	switch {
+	case complete == total && missing > 0:
+		reason = ReasonKeysMissing
+		message = fmt.Sprintf("%s of %s are not in it: of %s, which %s", counted(int(missing), "key"), counted(total, "pod"), someOf(lacking), why)
+		c.set(api.ConditionStored, true, ReasonChecked, "the storage has a part of every pod, and objects in each", c.b.Generation, c.now)
 	case complete == total && total > 0:
 		phase, reason, message = api.BackupComplete, ReasonComplete, fmt.Sprintf("%s, %s", counted(total, "pod"), sizeText(c.status.Bytes))
 		if others := c.strangers(); len(others) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/claims"
+	"github.com/stategraft/stategraft/operations/kvs"
 )
 
 const (
@@ -51,7 +52,7 @@ func (r *reconciler) facts(ctx context.Context, b *api.Backup) (f Facts, err err
 				f.Pods = append(f.Pods, pod)
 			}
 		}
-		return f, nil
+		return f, r.widen(ctx, &f)
 	}
 	selector := labels.Everything()
 	if spec.Selector != nil {
@@ -59,8 +60,18 @@ func (r *reconciler) facts(ctx context.Context, b *api.Backup) (f Facts, err err
 			return f, nil //nolint:nilerr // candidates tells of it
 		}
 	}
-	f.Pods, err = r.cluster.pods(ctx, b.Namespace, selector)
-	return f, err
+	if f.Pods, err = r.cluster.pods(ctx, b.Namespace, selector); err != nil {
+		return f, err
+	}
+	return f, r.widen(ctx, &f)
+}
+
+// widen reads the pods among which those of a cluster of Anna are.
+func (r *reconciler) widen(ctx context.Context, f *Facts) (err error) {
+	if slices.ContainsFunc(f.Pods, kvs.HoldsData) {
+		f.Cluster, err = r.injected(ctx, f.Backup.Namespace)
+	}
+	return err
 }
 
 // reports asks pods what they know of themselves.

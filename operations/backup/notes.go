@@ -9,6 +9,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/claims"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 )
 
@@ -63,6 +64,7 @@ type note struct {
 	pause    time.Duration
 	try      int32  // its sidecar was asked for
 	failure  string // of that asking
+	busy     bool   // that was for something else that the sidecar does
 	discards int    // that were refused, one after another
 	refusal  string // the last of them
 }
@@ -177,6 +179,11 @@ func slimContainers(all []corev1.Container, states []corev1.ContainerStatus) (co
 			continue
 		}
 		kept := corev1.Container{Name: c.Name, Ports: c.Ports}
+		for _, v := range c.Env {
+			if v.Name == kvs.EnvRole || v.Name == kvs.EnvCluster {
+				kept.Env = append(kept.Env, v)
+			}
+		}
 		for _, m := range c.VolumeMounts {
 			if m.MountPath == patches.DirGRPCTLS {
 				kept.VolumeMounts = append(kept.VolumeMounts, m)

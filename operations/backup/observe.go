@@ -6,6 +6,7 @@ import (
 	"time"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -57,16 +58,33 @@ func (c *course) observeRun(at *api.PodBackup, s seen) {
 	case succeededSight:
 		at.UID, at.Phase, at.Message = s.uid, api.PodBackupChecking, ""
 	case failedSight:
-		c.failed(at, "its Medusa has given the backup up; its log tells why (kubectl logs -c stategraft-medusa)")
+		c.failed(at, givenUp(at, s))
 	case busySight:
+		if s.instead != "" {
+			if same && !cancelled(c.b) { // it never began
+				at.Phase, at.Tries, at.Started, at.Finished = api.PodBackupWaiting, at.Tries-1, nil, stamp(c.now)
+				at.Message = quote("waits for its sidecar: ", s.instead)
+				return
+			}
+			c.forgotten(at, s, same, s.instead)
+			return
+		}
 		if same && (s.busyWith == "" || s.busyWith == c.status.Name) {
 			at.Message = ""
 			return
 		}
 		c.forgotten(at, s, same, "its sidecar makes another backup instead")
 	case idleSight:
-		c.forgotten(at, s, same, orElse(s.why, "its Medusa gave the backup up before it began, as when its database does not answer, or was started anew"))
+		c.forgotten(at, s, same, orElse(s.why, "its sidecar gave the backup up before it began, as when its database does not answer, or was started anew"))
 	}
+}
+
+// container is that which makes the backup.
+func (s seen) container() string {
+	if s.anna {
+		return patches.ContainerAgent
+	}
+	return patches.ContainerMedusa
 }
 
 // forgotten is for a pod that knows nothing of the backup that it was asked for.
@@ -97,6 +115,10 @@ func (c *course) observeWait(at *api.PodBackup, s seen) {
 	case troubledSight:
 		c.note(at, "its sidecar does not get at the storage: ", s.why)
 	case busySight:
+		if s.instead != "" {
+			at.Message = quote("waits for its sidecar: ", s.instead)
+			return
+		}
 		if at.Tries > 0 && (s.busyWith == c.status.Name || s.busyWith == "" && s.uid == at.UID) {
 			at.UID, at.Phase, at.Message = s.uid, api.PodBackupRunning, ""
 			return
@@ -112,7 +134,7 @@ func (c *course) observeWait(at *api.PodBackup, s seen) {
 	case failedSight:
 		switch {
 		case c.spent(at):
-			c.fail(at, "its Medusa has given the backup up")
+			c.fail(at, givenUp(at, s))
 		case !c.b.Spec.Suspend && !cancelled(c.b):
 			c.discard = append(c.discard, at.Name)
 		}
@@ -121,6 +143,14 @@ func (c *course) observeWait(at *api.PodBackup, s seen) {
 			c.fail(at, "nothing of it is in the storage, and it was tried as often as spec.retries says")
 		}
 	}
+}
+
+// givenUp says that a sidecar has given the backup up, and why where it tells.
+func givenUp(at *api.PodBackup, s seen) string {
+	if s.why != "" {
+		return quote("its sidecar has given the backup up: ", s.why)
+	}
+	return "its sidecar has given the backup up; its log tells why (kubectl logs " + at.Name + " -c " + s.container() + ")"
 }
 
 // check compares what a sidecar has said with what the storage has.
@@ -141,14 +171,17 @@ func (c *course) check(at *api.PodBackup) {
 	m, ok := c.w.stored.Member(name)
 	switch {
 	case !ok:
-		c.lacking(at, "its Medusa says that it is done, and the storage has nothing of node "+workload.Short(name))
+		c.lacking(at, "its sidecar says that it is done, and the storage has nothing of node "+workload.Short(name))
 	case !m.Complete:
-		c.lacking(at, "its Medusa says that it is done, and in the storage it is not complete")
+		c.lacking(at, "its sidecar says that it is done, and in the storage it is not complete")
 	case m.Objects == 0:
-		c.lacking(at, "nothing is in it: its Medusa says that it is done, and the storage has no object of it")
+		c.lacking(at, "nothing is in it: its sidecar says that it is done, and the storage has no object of it")
 	default:
 		at.Phase, at.Message = api.PodBackupComplete, ""
-		at.Objects, at.Bytes, at.Tables = int64(m.Objects), m.Bytes, int32(m.Tables)
+		at.Objects, at.Bytes, at.Tables, at.Keys = int64(m.Objects), m.Bytes, int32(m.Tables), m.Keys
+		if m.Missing != nil && m.Missing.Count > 0 {
+			at.Missing, at.Message = m.Missing.Count, quote(fmt.Sprintf("lacks %s that the node listed: ", counted(int(m.Missing.Count), "key")), strings.Join(m.Missing.Keys, ", "))
+		}
 		if !m.Started.IsZero() {
 			at.Started = stamp(c.past(m.Started))
 		}

@@ -12,9 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -29,11 +28,22 @@ func candidates(f Facts) (names []string, pods map[string]*corev1.Pod, p *Proble
 	if p != nil {
 		return nil, nil, p
 	}
+	var found []*corev1.Pod
 	for _, pod := range f.Pods {
-		if matches(pod) && !over(f, pod) {
-			pods[pod.Name] = pod
-			names = append(names, pod.Name)
+		// A selector takes along the pods of Anna that hold nothing, such as those of routing.
+		if matches(pod) && !over(f, pod) && !(f.Backup.Spec.Pods.Selector != nil && kvs.Idle(pod)) {
+			found = append(found, pod)
 		}
+	}
+	// A cluster of Anna is backed up as a whole: at each moment a key is at some node, and
+	// not at the same at the next.
+	others := kvs.Others(found, f.Cluster)
+	if why := kvs.Doubt(found, others); why != "" {
+		return nil, nil, &Problem{Reason: ReasonNotSupported, Message: why}
+	}
+	for _, pod := range append(found, others...) {
+		pods[pod.Name] = pod
+		names = append(names, pod.Name)
 	}
 	for _, name := range expected {
 		if pods[name] == nil {
@@ -70,7 +80,7 @@ func wanted(f Facts) (matches func(*corev1.Pod) bool, expected []string, p *Prob
 
 // over tells whether a pod has ended or is on its way out, and is not waited for.
 func over(f Facts, pod *corev1.Pod) bool {
-	if f.Backup.Spec.Pods.Selector != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) && medusa(pod) == nil {
+	if f.Backup.Spec.Pods.Selector != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) && kvs.Sidecar(pod) == nil {
 		return true // a Job's
 	}
 	return f.Set != nil && pod.DeletionTimestamp != nil && !slices.Contains(expectedOf(f.Set), pod.Name)
@@ -102,33 +112,26 @@ func expectedOf(set *appsv1.StatefulSet) (names []string) {
 
 // CheckPod tells why a pod cannot be backed up, or is empty.
 func CheckPod(pod *corev1.Pod) string {
-	sidecar := medusa(pod)
+	sidecar := kvs.Sidecar(pod)
 	switch {
 	case pod.Labels[api.LabelInject] == api.InjectDisabled:
 		return fmt.Sprintf("it is opted out by its label %s=%s, and has no sidecar; take the label out of its template", api.LabelInject, api.InjectDisabled)
 	case sidecar == nil:
 		return fmt.Sprintf("it has no sidecar; `kubectl stategraft check -n %s` tells why. Remedy that first; then re-create the pod (kubectl delete pod %s)", pod.Namespace, pod.Name)
-	case !slices.ContainsFunc(sidecar.Ports, func(p corev1.ContainerPort) bool { return p.Name == node.PortName }):
+	case kvs.Idle(pod):
+		return fmt.Sprintf("it is of Anna (%s) and holds no keys: name the pods of the memory and the disk tier", kvs.Role(pod))
+	case !kvs.Serves(sidecar):
 		return fmt.Sprintf("it was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
 	}
 	return ""
 }
 
-// foreign is the kind of a pod's database where its backups cannot be asked for.
+// foreign is the kind of a pod's database where there is nothing to back up.
 func foreign(pod *corev1.Pod) string {
-	if kind := pod.Labels[api.LabelInjected]; kind != "" && kind != string(workload.KindCassandra) {
+	if kind := pod.Labels[api.LabelInjected]; kind != "" && kind != string(workload.KindCassandra) && !kvs.Of(pod) {
 		return workload.Short(kind)
 	}
 	return ""
-}
-
-func medusa(pod *corev1.Pod) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == patches.ContainerMedusa {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	return nil
 }
 
 // natural orders names so that cas-10 comes after cas-9.

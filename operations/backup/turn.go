@@ -132,13 +132,13 @@ func (c *course) letGo() {
 }
 
 // nextTry is when a pod that failed may be tried again: after 10, 30, 90 seconds, and
-// so on up to five minutes.
+// so on up to five minutes. One that refused for something else is asked after 10.
 func nextTry(at *api.PodBackup) time.Time {
-	if at.Tries == 0 || at.Finished == nil {
+	if at.Finished == nil {
 		return time.Time{}
 	}
 	wait := 10 * time.Second
-	for range min(at.Tries-1, 4) {
+	for range min(max(at.Tries-1, 0), 4) {
 		wait *= 3
 	}
 	return at.Finished.Add(min(wait, 5*time.Minute))

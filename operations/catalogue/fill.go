@@ -48,8 +48,15 @@ func fill(b *api.Backup, has *node.Backup, listed time.Time) {
 			s.Bytes, s.Objects = s.Bytes+s.Pods[i].Bytes, s.Objects+s.Pods[i].Objects
 		}
 	}
+	missing := int64(0)
+	for i := range s.Pods {
+		missing += s.Pods[i].Missing
+	}
 	s.Progress = api.BackupProgress{Pods: fmt.Sprintf("%d/%d", complete, len(s.Pods)), Size: sizeText(s.Bytes)}
 	s.Phase, s.Message = outcome(s, has, complete)
+	if s.Phase == api.BackupComplete && missing > 0 {
+		s.Phase, s.Message = api.BackupPartial, fmt.Sprintf("found in the storage: it lacks %d keys that its nodes listed", missing)
+	}
 	if len(s.Pods) > mostPods {
 		s.Pods = s.Pods[:mostPods]
 	}
@@ -106,7 +113,10 @@ func part(has *node.Backup, name string) api.PodBackup {
 		p.Phase, p.Message = api.PodBackupFailed, "there is nothing in it"
 	default:
 		p.Phase, p.Message = api.PodBackupComplete, ""
-		p.Objects, p.Bytes, p.Tables = int64(m.Objects), m.Bytes, int32(m.Tables)
+		p.Objects, p.Bytes, p.Tables, p.Keys = int64(m.Objects), m.Bytes, int32(m.Tables), m.Keys
+		if m.Missing != nil && m.Missing.Count > 0 {
+			p.Missing, p.Message = m.Missing.Count, workload.Clip(fmt.Sprintf("lacks %d keys that the node listed: %s", m.Missing.Count, strings.Join(m.Missing.Keys, ", ")), 300)
+		}
 	}
 	return p
 }
@@ -130,8 +140,9 @@ func conditions(b *api.Backup, now time.Time) {
 // restored puts a Backup that was made here, and whose data have come back, into the
 // phase that its pods tell. It does nothing where they have not.
 func restored(b *api.Backup, has *node.Backup, listed time.Time) bool {
-	complete := 0
+	complete, missing := 0, false
 	for i := range b.Status.Pods {
+		missing = missing || b.Status.Pods[i].Missing > 0
 		if b.Status.Pods[i].Phase != api.PodBackupComplete {
 			continue
 		}
@@ -144,7 +155,7 @@ func restored(b *api.Backup, has *node.Backup, listed time.Time) bool {
 	switch {
 	case complete == 0:
 		return false
-	case complete == len(b.Status.Pods) && b.Status.Finished != nil:
+	case complete == len(b.Status.Pods) && b.Status.Finished != nil && !missing:
 		b.Status.Phase = api.BackupComplete
 	default:
 		b.Status.Phase = api.BackupPartial

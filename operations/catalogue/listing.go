@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stategraft/stategraft/api/node"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -73,13 +75,19 @@ func (c *Catalogue) listed(ctx context.Context, namespace, prefix string, since 
 	l := Listing{Namespace: namespace, Prefix: prefix, Listed: c.now()}
 	whom, failed := pods()
 	at.pod, l.Failed = "", failed
+	seen := map[bool]bool{} // of Anna's backups, and of Cassandra's: neither sees the other's below a prefix
 	for _, pod := range whom {
-		at.pod = pod.Name
-		l.Listed = c.now()
+		if seen[kvs.Of(pod)] {
+			continue
+		}
+		if at.pod = pod.Name; len(seen) == 0 {
+			l.Listed = c.now()
+		}
 		list, err := c.nodes.Backups(ctx, pod, parameter(prefix))
 		if err == nil {
-			l.Backups, l.Failed = list.Backups, ""
-			break
+			seen[kvs.Of(pod)] = true
+			l.Backups = append(l.Backups, list.Backups...)
+			continue
 		}
 		l.Failed = fmt.Sprintf("the storage cannot be listed: %v", err)
 		if !errors.Is(err, sidecar.ErrUnreachable) && !errors.Is(err, sidecar.ErrNoService) {
@@ -87,8 +95,21 @@ func (c *Catalogue) listed(ctx context.Context, namespace, prefix string, since 
 		}
 		c.forget(pod.UID)
 	}
+	if seenAll(whom, seen) {
+		l.Failed = ""
+	} else {
+		l.Backups = nil
+	}
+	if len(seen) > 1 {
+		slices.SortStableFunc(l.Backups, func(a, b node.Summary) int { return a.Started.Compare(b.Started) })
+	}
 	at.last = l
 	return l, at.pod
+}
+
+// seenAll tells whether the backups of each kind of pods have been seen.
+func seenAll(pods []*corev1.Pod, seen map[bool]bool) bool {
+	return len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !seen[kvs.Of(pod)] })
 }
 
 func (c *Catalogue) listingsOf(namespace, prefix string) *listings {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stategraft/stategraft/api/node"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -97,6 +98,9 @@ func (r *looking) work(ctx context.Context, pod *corev1.Pod, queue <-chan look) 
 		}
 		name := t.summary.Name
 		has, err := r.nodes.Backup(ctx, pod, parameter(r.l.prefix), name)
+		if other := r.other(pod); err == nil && len(has.Members) == 0 && other != nil {
+			has, err = r.nodes.Backup(ctx, other, parameter(r.l.prefix), name)
+		}
 		switch {
 		case errors.Is(err, sidecar.ErrUnreachable), errors.Is(err, sidecar.ErrNoService):
 			r.forget(pod.UID)
@@ -116,6 +120,15 @@ func (r *looking) work(ctx context.Context, pod *corev1.Pod, queue <-chan look) 
 			return
 		}
 	}
+}
+
+// other is a pod of the other kind of database below the same prefix; nil for none. A
+// backup of the one the other does not see.
+func (r *looking) other(pod *corev1.Pod) *corev1.Pod {
+	if i := slices.IndexFunc(r.l.pods, func(p *corev1.Pod) bool { return kvs.Of(p) != kvs.Of(pod) }); i >= 0 {
+		return r.l.pods[i]
+	}
+	return nil
 }
 
 // breaks notes a backup that cannot be looked into. It comes last from now on, so that

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -22,8 +23,7 @@ type group struct {
 	pods  []corev1.Pod // as the informer has them: names only
 }
 
-// groups are the running pods of a namespace that may see into the storage. An Anna's
-// cannot: its agent has no list of backups.
+// groups are the running pods of a namespace that may see into the storage.
 func (c *Catalogue) groups(ctx context.Context, namespace string) ([]group, error) {
 	var list corev1.PodList
 	if err := c.world.Load().slim.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{api.LabelInjected}); err != nil {
@@ -68,7 +68,7 @@ func (c *Catalogue) podNames(ctx context.Context, namespace string) ([]string, e
 
 // speaks tells whether a pod may be asked what the storage holds.
 func speaks(pod *corev1.Pod) bool {
-	return pod.Labels[api.LabelInjected] == string(workload.KindCassandra) && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
+	return (pod.Labels[api.LabelInjected] == string(workload.KindCassandra) || kvs.HoldsData(pod)) && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
 }
 
 func ownerOf(pod *corev1.Pod) types.UID {

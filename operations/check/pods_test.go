@@ -126,7 +126,7 @@ func TestReferences(t *testing.T) {
 	if keys := strings.Join(references(pod)[storage].keys, " "); keys != "credentials username password" {
 		t.Errorf("one Secret for two: %s", keys)
 	}
-	for kind, want := range map[string]int{"anna": 1, "cloudburst": 1, "cassandra": 2} { // only Cassandra is backed up
+	for kind, want := range map[string]int{"anna": 2, "cloudburst": 1, "cassandra": 2} { // Cloudburst keeps nothing
 		other := databasePod(t)
 		other.Labels["stategraft.io/injected"] = kind
 		if got := references(other); len(got) != want {
@@ -135,7 +135,7 @@ func TestReferences(t *testing.T) {
 	}
 	u := found[ini]
 	u.pods = []string{"db-0", "db-1"}
-	expect(t, "missing", judgeReference(ini, u, false, nil), "fail ns/medusa: the ConfigMap is missing: Medusa does not start (db-0, db-1)")
+	expect(t, "missing", judgeReference(ini, u, false, nil), "fail ns/medusa: the ConfigMap is missing: the sidecar does not know where backups go (db-0, db-1)")
 	expect(t, "there", judgeReference(ini, u, true, []string{"medusa.ini", "more"}))
 	expect(t, "no key", judgeReference(ini, u, true, []string{"medusa.conf"}), "fail ns/medusa: nothing under medusa.ini")
 	u.keys = []string{"username", "password", "password"}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -35,7 +36,7 @@ type use struct {
 
 // read by the agent and by Medusa from our volumes.
 var readVolumes = map[string]use{
-	patches.VolumeMedusaConfig: {keys: []string{"medusa.ini"}, key: api.AnnotationMedusaConfig, lost: "Medusa does not start"},
+	patches.VolumeMedusaConfig: {keys: []string{"medusa.ini"}, key: api.AnnotationMedusaConfig, lost: "the sidecar does not know where backups go"},
 	patches.VolumeStorage:      {keys: []string{"credentials"}, key: api.AnnotationStorageSecret, lost: "no backup is stored"},
 	patches.VolumeCQL:          {keys: []string{"username", "password"}, key: api.AnnotationCQLSecret, lost: "Medusa cannot ask the database for its tokens and schema"},
 	patches.VolumeJMX:          {keys: []string{"username", "password"}, key: api.AnnotationJMXSecret, lost: "no snapshot is taken"},
@@ -45,10 +46,9 @@ var readVolumes = map[string]use{
 // references are what the pod takes from where.
 func references(pod *corev1.Pod) map[reference]use {
 	found := map[reference]use{}
-	kind := workload.Kind(kindOf(pod))
 	for _, v := range pod.Spec.Volumes {
 		what, ours := readVolumes[v.Name]
-		if !ours || v.Name == patches.VolumeStorage && backupless(kind) {
+		if !ours || v.Name == patches.VolumeStorage && backupless(pod) {
 			continue
 		}
 		switch {
@@ -66,10 +66,10 @@ func references(pod *corev1.Pod) map[reference]use {
 	return found
 }
 
-// backupless tells of databases that have no backup yet: nothing is lost without
-// what it would be stored with.
-func backupless(kind workload.Kind) bool {
-	return kind == workload.KindAnna || kind == workload.KindCloudburst
+// backupless tells of pods that keep no data of their own: nothing is lost without what
+// they would be stored with.
+func backupless(pod *corev1.Pod) bool {
+	return workload.Kind(kindOf(pod)) == workload.KindCloudburst || kvs.Idle(pod)
 }
 
 func lookReferences(ctx context.Context, c *Cluster) []Finding {

@@ -90,7 +90,7 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 // add takes over what the items want to know of an injected pod.
 func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 	s.kinds[kindOf(pod)]++
-	if !backupless(workload.Kind(kindOf(pod))) {
+	if !backupless(pod) {
 		s.backedUp[pod.Namespace]++
 	}
 	s.unfollowed = append(s.unfollowed, judgeFollowed(pod)...)

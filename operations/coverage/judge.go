@@ -34,6 +34,7 @@ type Judgement struct {
 	Reason  string        // one of workload's wanted reasons or of the two above; empty unless Without
 	Message string        // what was seen and what would settle it; empty unless Without
 	Kind    workload.Kind // as far as known
+	NoData  bool          // it is known to keep nothing that could be backed up
 }
 
 // Judge looks at a pod as it is in the cluster: in.Pod is its JSON as read from
@@ -62,12 +63,15 @@ func Judge(in webhook.Input, since Since) Judgement {
 	switch {
 	case out.Verdict == workload.Inject:
 		reason, message := missed(created, since, out.Owner)
-		return Judgement{Without: true, Reason: reason, Message: message, Kind: out.Workload.Kind}
+		return Judgement{Without: true, Reason: reason, Message: message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
 	case out.Reason.Wanted():
-		return Judgement{Without: true, Reason: string(out.Reason), Message: out.Message, Kind: out.Workload.Kind}
+		return Judgement{Without: true, Reason: string(out.Reason), Message: out.Message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
 	}
 	return Judgement{Kind: out.Workload.Kind}
 }
+
+// noData tells of a pod that was recognised whether there is nothing to back up in it.
+func noData(w *workload.Workload) bool { return w.Kind != "" && !w.HoldsData() }
 
 // carries tells whether a container of the pod is ours: also one of a version
 // that added others than this one, which Decide would add to.

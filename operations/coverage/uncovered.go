@@ -14,6 +14,7 @@ type Uncovered struct {
 	Pod    *metav1.PartialObjectMetadata
 	Kind   workload.Kind
 	Reason string // as of Judgement
+	NoData bool   // likewise
 }
 
 // FindUncovered lists the pods that the controller of this process has found, in no
@@ -48,5 +49,5 @@ func uncovered(live *corev1.Pod, judged Judgement) *Uncovered {
 	if owner := metav1.GetControllerOf(live); owner != nil {
 		kept.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
-	return &Uncovered{Pod: kept, Kind: judged.Kind, Reason: judged.Reason}
+	return &Uncovered{Pod: kept, Kind: judged.Kind, Reason: judged.Reason, NoData: judged.NoData}
 }

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // ByObject restricts the manager's cache to what this package needs: injected
@@ -30,8 +32,8 @@ func ByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// slimPod keeps of a pod what judge reads, and what request and the controllers of
-// backups do. Of one that is Ready, as nearly all are, that is next to nothing.
+// slimPod keeps of a pod what judge reads, and what request, expose, cycle and the
+// controllers of backups do. Of one that is Ready, as nearly all are, that is next to nothing.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -42,7 +44,21 @@ func slimPod(object any) (any, error) {
 	kept.Labels = only(pod.Labels, api.LabelInjected)
 	kept.Annotations = only(pod.Annotations, api.AnnotationHeldBack,
 		api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationRestoreAnswer, // for request
-		api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO) // for annotated and rpo
+		api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO, // for annotated and rpo
+		api.AnnotationExpose, api.AnnotationPublicAddress, // for expose
+		api.AnnotationOnConfigChange, patches.AnnotationConfigStarted) // for cycle, as is the volume
+	if role := kvs.Role(pod); kvs.Of(pod) && role != "" { // for those who look for nodes that hold data
+		if kept.Annotations == nil {
+			kept.Annotations = map[string]string{}
+		}
+		kept.Annotations[kvs.AnnotationRole] = string(role)
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == patches.VolumeConfig && v.ConfigMap != nil {
+			kept.Spec.Volumes = []corev1.Volume{{Name: v.Name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: v.ConfigMap.LocalObjectReference}}}}
+		}
+	}
 	kept.Spec.NodeName = pod.Spec.NodeName
 	if slices.ContainsFunc(pod.Spec.SchedulingGates, gateOfRestore) {
 		kept.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: api.GateRestore}}
@@ -121,14 +137,14 @@ func slimStatuses(from []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return kept
 }
 
-// slimSet keeps of a StatefulSet how many pods it wants and has.
+// slimSet keeps of a StatefulSet which pods it wants, and how many it has.
 func slimSet(object any) (any, error) {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok {
 		return object, nil
 	}
 	kept := &appsv1.StatefulSet{ObjectMeta: slimMeta(&set.ObjectMeta)}
-	kept.Spec.Replicas = set.Spec.Replicas
+	kept.Spec.Replicas, kept.Spec.Ordinals = set.Spec.Replicas, set.Spec.Ordinals
 	kept.Status.Replicas, kept.Status.ObservedGeneration = set.Status.Replicas, set.Status.ObservedGeneration
 	return kept, nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 )
 
 func sameJSON(a, b any) bool {
@@ -76,6 +77,14 @@ func TestSlimPod(t *testing.T) {
 	}
 	if len(slim.Annotations) != 3 || slim.Annotations[api.AnnotationBackupSchedule] == "" || slim.Annotations[api.AnnotationRetain] == "" || slim.Annotations[api.AnnotationRPO] == "" {
 		t.Errorf("keeps the annotations %v", slim.Annotations)
+	}
+	if len(slim.Spec.Volumes) > 0 {
+		t.Errorf("keeps the volumes %v", slim.Spec.Volumes)
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: patches.VolumeConfig, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}}}})
+	if kept, err = slimPod(pod); err != nil || len(kept.(*corev1.Pod).Spec.Volumes) != 1 || kept.(*corev1.Pod).Spec.Volumes[0].ConfigMap.Name != "conf" {
+		t.Errorf("the ConfigMap of the database is lost: %v", err)
 	}
 	if len(slim.Spec.Containers)+len(slim.Status.ContainerStatuses) > 0 || len(slim.Labels) != 1 {
 		t.Errorf("a pod that is Ready keeps %+v", slim)

@@ -41,7 +41,7 @@ func injected(t *testing.T) map[string]*corev1.Pod {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if result.Verdict != workload.Inject || result.Workload.Kind != workload.KindCassandra {
+			if result.Verdict != workload.Inject || !result.Workload.HoldsData() {
 				continue
 			}
 			raw, err := result.Apply()
@@ -108,7 +108,7 @@ func problems(pod *corev1.Pod) (all []string) {
 	s := &pod.Spec
 	bad(!strings.HasPrefix(pod.Name, NamePrefix) || pod.Namespace != "ns", "name")
 	bad(pod.Labels[api.LabelInject] != api.InjectDisabled || pod.Labels[api.LabelInjected] != "", "it would be injected, or taken for a database's")
-	bad(len(s.InitContainers) > 0 || len(s.Containers) != 2, "containers")
+	bad(len(s.InitContainers) > 0 || len(s.Containers) != 2 && !(len(s.Containers) == 1 && s.Containers[0].Name == patches.ContainerAgent), "containers")
 	bad(s.HostNetwork || s.HostPID || s.HostIPC || s.NodeName != "" || s.Affinity != nil || s.PriorityClassName != "" || s.Hostname != "" || s.Subdomain != "", "place")
 	bad(s.ServiceAccountName != "default" || s.AutomountServiceAccountToken == nil || *s.AutomountServiceAccountToken, "account")
 	bad(s.ActiveDeadlineSeconds == nil || s.RestartPolicy != corev1.RestartPolicyNever, "life")
@@ -133,6 +133,9 @@ func problems(pod *corev1.Pod) (all []string) {
 		for _, v := range c.Env {
 			bad(v.Name == patches.EnvTidyAfter, "tidies up")
 		}
+	}
+	if len(s.Containers) == 1 {
+		return all
 	}
 	medusa := s.Containers[1]
 	bad(medusa.Env[len(medusa.Env)-1] != corev1.EnvVar{Name: envDatabaseFirst, Value: "1h"} || limit >= 3600, "starts Medusa's service")

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 )
 
@@ -37,12 +38,12 @@ func build(like *corev1.Pod, owner *api.Restore) (*corev1.Pod, error) {
 	}}
 	volumes, tokens := volumesOf(like)
 	mounted := map[string]bool{}
-	for _, name := range []string{patches.ContainerAgent, patches.ContainerMedusa} {
-		i := slices.IndexFunc(like.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-		if i < 0 {
+	for _, name := range sidecars(like) {
+		sidecar := find(like, name)
+		if sidecar == nil {
 			return nil, fmt.Errorf("%w: pod %s/%s has no container %s", ErrNotLike, like.Namespace, like.Name, name)
 		}
-		c := container(&like.Spec.Containers[i])
+		c := container(sidecar)
 		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return tokens[m.Name] })
 		for _, m := range c.VolumeMounts {
 			mounted[m.Name] = true
@@ -67,10 +68,29 @@ func build(like *corev1.Pod, owner *api.Restore) (*corev1.Pod, error) {
 		pod.Spec.DNSPolicy = corev1.DNSNone // with DNSConfig
 	}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot: new(true), FSGroup: pod.Spec.Containers[1].SecurityContext.RunAsGroup,
+		RunAsNonRoot: new(true), FSGroup: pod.Spec.Containers[len(pod.Spec.Containers)-1].SecurityContext.RunAsGroup,
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	return pod.DeepCopy(), nil // it shares nothing with its like
+}
+
+// sidecars are what it takes to look: of Anna the agent alone.
+func sidecars(like *corev1.Pod) []string {
+	if kvs.Of(like) {
+		return []string{patches.ContainerAgent}
+	}
+	return []string{patches.ContainerAgent, patches.ContainerMedusa}
+}
+
+// find finds a sidecar, which of Anna may be a native one.
+func find(like *corev1.Pod, name string) *corev1.Container {
+	if kvs.Of(like) {
+		return kvs.Agent(like)
+	}
+	if i := slices.IndexFunc(like.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
+		return &like.Spec.Containers[i]
+	}
+	return nil
 }
 
 // container is a sidecar as it is, with nothing of the node's, nothing to be waited
@@ -163,11 +183,7 @@ func plain(p *corev1.ProjectedVolumeSource) bool {
 // its service account (workload identity), which a pod made after it has not; or is
 // empty.
 func Identity(like *corev1.Pod) string {
-	for i := range like.Spec.Containers {
-		c := &like.Spec.Containers[i]
-		if c.Name != patches.ContainerMedusa {
-			continue
-		}
+	if c := kvs.Sidecar(like); c != nil {
 		// What EKS, AKS and others' webhooks put into each container of such a pod.
 		for _, v := range c.Env {
 			switch v.Name {

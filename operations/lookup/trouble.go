@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -45,7 +44,11 @@ func holdup(pod *corev1.Pod) string {
 			return workload.Clip(fmt.Sprintf("its container %s waits: %s %s", s.Name, w.Reason, workload.Printable(w.Message)), 300)
 		}
 	}
-	if !running[patches.ContainerAgent] || !running[patches.ContainerMedusa] || pod.Status.PodIP == "" {
+	waits := pod.Status.PodIP == ""
+	for i := range pod.Spec.Containers {
+		waits = waits || !running[pod.Spec.Containers[i].Name]
+	}
+	if waits {
 		return "its containers do not run yet"
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -36,6 +37,7 @@ func (r *Remover) order(b *api.Backup, all []corev1.Pod) []corev1.Pod {
 	for i := range all {
 		switch {
 		case all[i].DeletionTimestamp != nil || all[i].Status.PodIP == "":
+		case foreign(b, &all[i]):
 		case has[all[i].Name]:
 			first = append(first, all[i])
 		default:
@@ -43,6 +45,14 @@ func (r *Remover) order(b *api.Backup, all []corev1.Pod) []corev1.Pod {
 		}
 	}
 	return slices.Concat(first, rest)
+}
+
+// foreign tells of a pod whose database is of another kind than that of a backup: below the
+// same prefix neither sees the other's backups, and would tell that nothing is left of one.
+func foreign(b *api.Backup, pod *corev1.Pod) bool {
+	keys := slices.ContainsFunc(b.Status.Pods, func(p api.PodBackup) bool { return p.Keys > 0 })
+	tokens := slices.ContainsFunc(b.Status.Pods, func(p api.PodBackup) bool { return p.Tokens > 0 })
+	return keys && !kvs.Of(pod) || tokens && kvs.Of(pod)
 }
 
 // speaker finds a pod that answers, and looks below the prefix.

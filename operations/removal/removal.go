@@ -29,6 +29,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 )
 
@@ -137,7 +138,8 @@ func (r *Remover) remove(ctx context.Context, what node.Summary, said []answer) 
 	var failed error
 	asked := false
 	for _, a := range said {
-		if a.err != nil || !slices.Contains(what.Nodes, a.node) {
+		// Anna's deletes whatever there is of the cluster, also where it has no part in it.
+		if a.err != nil || !slices.Contains(what.Nodes, a.node) && !kvs.HoldsData(a.pod) {
 			continue
 		}
 		asked = true

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 )
 
 // Reasons of a Problem, and so of the conditions of a Restore.
@@ -47,11 +48,14 @@ func Accept(f Facts) (names []string, p *Problem) {
 	}
 	pods := chosen(f)
 	for _, pod := range pods {
-		if p := CheckPod(pod); p != nil && !p.Wait {
+		if p := f.checkPod(pod); p != nil && !p.Wait {
 			return nil, p
 		}
 	}
-	gone := comeAgain(f, pods)
+	if p := oneKind(f, pods); p != nil {
+		return nil, p
+	}
+	gone := f.comeAgain(pods)
 	if gone != nil && !gone.Wait {
 		return nil, gone
 	}
@@ -67,7 +71,7 @@ func Accept(f Facts) (names []string, p *Problem) {
 		}
 	}
 	for _, pod := range pods {
-		if p := CheckPod(pod); p != nil {
+		if p := f.checkPod(pod); p != nil {
 			return nil, p
 		}
 	}
@@ -112,7 +116,7 @@ func chosen(f Facts) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range f.Pods {
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if f.Restore.Spec.Pods.Selector != nil && ended && medusa(pod) == nil {
+		if f.Restore.Spec.Pods.Selector != nil && ended && kvs.Sidecar(pod) == nil {
 			continue
 		}
 		pods = append(pods, pod)
@@ -153,6 +157,8 @@ func undoable(f Facts) *Problem {
 		return &Problem{Reason: ReasonNoSuchRestore, Message: fmt.Sprintf("there is no restore %s in namespace %s to undo; kubectl get restores.stategraft.io tells which there are", undo, f.Restore.Namespace)}
 	case !e.Status.Phase.Final() || len(e.Status.Pending) > 0:
 		return &Problem{Reason: ReasonBusy, Wait: true, Message: fmt.Sprintf("waits for restore %s to end, or to be cancelled, before it is undone", undo)}
+	case e.Spec.Mode == api.Merge:
+		return &Problem{Reason: ReasonNotUndoable, Message: fmt.Sprintf("restore %s has written keys into the running cluster (mode %s) and set nothing aside: there is nothing to go back to", undo, api.Merge)}
 	case e.Status.ID == "" || e.Spec.DryRun:
 		return &Problem{Reason: ReasonNotUndoable, Message: fmt.Sprintf("restore %s has touched nothing: there is nothing to undo", undo)}
 	}

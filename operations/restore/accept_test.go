@@ -15,7 +15,7 @@ import (
 )
 
 func TestNamesAreThoseOfPatches(t *testing.T) {
-	if containerMedusa != patches.ContainerMedusa || containerRestore != patches.ContainerRestore || envBackup != patches.EnvBackup {
+	if containerRestore != patches.ContainerRestore || envBackup != patches.EnvBackup {
 		t.Error("the containers or their variables are called otherwise in patches")
 	}
 }
@@ -103,7 +103,8 @@ func TestAccept(t *testing.T) {
 		{"opted out", []func(*Facts){pod0(func(p *corev1.Pod) { p.Labels[api.LabelInject] = api.InjectDisabled })}, ReasonOptedOut, false, []string{"pod cas-0"}},
 		{"not injected", []func(*Facts){pod0(func(p *corev1.Pod) { p.Spec.Containers, p.Labels = p.Spec.Containers[:1], nil })}, ReasonNotInjected, false, []string{"pod cas-0", "explain"}},
 		{"injected by an older version", []func(*Facts){pod0(func(p *corev1.Pod) { p.Spec.Containers[1].Ports = p.Spec.Containers[1].Ports[:1] })}, ReasonNotInjected, false, []string{"older", "kubectl delete pod cas-0"}},
-		{"anna", []func(*Facts){pod0(func(p *corev1.Pod) { p.Labels[api.LabelInjected] = "anna" })}, ReasonNotSupported, false, []string{"anna"}},
+		{"cloudburst", []func(*Facts){pod0(func(p *corev1.Pod) { p.Labels[api.LabelInjected] = "cloudburst" })}, ReasonNotSupported, false, []string{"cloudburst", "no data"}},
+		{"merged into", []func(*Facts){spec(func(s *api.RestoreSpec) { s.Mode = api.Merge })}, ReasonNotSupported, false, []string{"not of Anna"}},
 		{"deployment", []func(*Facts){owner("ReplicaSet", "cas")}, ReasonNoStableName, false, []string{"ReplicaSet", "template"}},
 		{"no owner", []func(*Facts){pod0(func(p *corev1.Pod) { p.OwnerReferences = nil })}, ReasonNoStableName, false, nil},
 		{"another's name", []func(*Facts){owner("StatefulSet", "cass")}, ReasonNoStableName, false, nil},

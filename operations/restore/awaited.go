@@ -76,6 +76,10 @@ func lacks(f Facts) *Problem {
 	if len(f.Awaited) == 0 {
 		return nil
 	}
+	if kindOf(f.Pods) == api.KindAnna { // whoever is named, all nodes of the cluster are restored
+		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: fmt.Sprintf("waits for %s, which the cluster is to have and which %s not there: the events of its StatefulSet tell why. To restore the others without, scale the StatefulSet down",
+			someOf(f.Awaited), verb(len(f.Awaited), "is", "are"))}
+	}
 	return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: absentText(f.Awaited)}
 }
 

@@ -20,7 +20,8 @@ import (
 type verdict struct {
 	problem *Problem
 	names   []string
-	looking bool // a pod is being started to look into the storage
+	kind    string // RestoreStatus.Kind
+	looking bool   // a pod is being started to look into the storage
 
 	pods     []api.PodRestore
 	done     map[string]node.Done // of the pods whose volume remembers this very request
@@ -84,7 +85,7 @@ func because(r *api.Restore) string {
 
 // settle writes down the pods. From here on the spec holds.
 func (s *step) settle(r *api.Restore, names []string, now time.Time) {
-	s.hold = !r.Spec.DryRun
+	s.hold = !r.Spec.DryRun && r.Spec.Mode != api.Merge // which holds no pod
 	s.status.Phase, s.status.Started = api.RestoreChecking, new(metav1.NewTime(now))
 	s.status.Pods = make([]api.PodRestore, 0, len(names))
 	for _, name := range names {
@@ -128,7 +129,7 @@ func check(r *api.Restore, v *verdict, now time.Time) step {
 // plan takes over the plan, and with it names the pods that must not start unrestored.
 func (s *step) plan(r *api.Restore, v *verdict, now time.Time) {
 	s.forgotten = true
-	s.status.Pods, s.status.Backup, s.status.Prefix, s.status.UndoID = v.pods, v.backup, v.prefix, v.undoID
+	s.status.Pods, s.status.Backup, s.status.Prefix, s.status.UndoID, s.status.Kind = v.pods, v.backup, v.prefix, v.undoID, v.kind
 	if !v.finished.IsZero() {
 		s.status.BackupFinished = new(metav1.NewTime(v.finished))
 	}
@@ -155,6 +156,10 @@ func (s *step) plan(r *api.Restore, v *verdict, now time.Time) {
 		return
 	}
 	s.set(api.ConditionPrechecked, true, ReasonPassed, message, r.Generation, now)
+	if r.Spec.Mode == api.Merge {
+		s.merges(r, message, now)
+		return
+	}
 	s.status.Phase, s.status.Pending = api.RestoreStopping, pending
 	s.status.Message = workload.Clip(message, messageLimit)
 	s.after = time.Millisecond

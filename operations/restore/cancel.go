@@ -109,6 +109,9 @@ func (c *course) giveUp() string {
 		if at.Phase == api.PodRestored {
 			continue
 		}
+		if c.r.Spec.Mode == api.Merge && at.Phase != api.PodPlanned && at.Phase != api.PodCancelled {
+			at.Message = "its sidecar goes on writing keys until it is done; those that are written stay"
+		}
 		at.Phase = api.PodCancelled
 		if strings.HasPrefix(at.Message, dangerText) {
 			half = append(half, at.Name)
@@ -158,7 +161,7 @@ func (c *course) open() {
 func (c *course) afterAll() {
 	for i := range c.status.Pods {
 		at := &c.status.Pods[i]
-		if _, listed := c.seen[at.Name]; listed || at.Phase == api.PodRestored || c.status.ID == "" || c.joins(at) {
+		if _, listed := c.seen[at.Name]; listed || at.Phase == api.PodRestored || c.status.ID == "" || c.joins(at) || c.replayed(at) {
 			continue
 		}
 		if s := look(c.w.pods[at.Name], at, c.status.ID, nil, time.Time{}); s.sight == restored {
@@ -171,7 +174,10 @@ func (c *course) afterAll() {
 // volume says in what state a restore that does not go on leaves the volume of a pod.
 func (c *course) volume(at *api.PodRestore, s seen) (text string, danger bool) {
 	switch s.sight {
-	case restored: // in mode Remote
+	case restored: // in mode Remote, and of Anna
+		if c.replayed(at) {
+			return c.half(at), true
+		}
 		return "the volume holds the restored data, but the node has not been Ready yet; from now on its tokens do not reach it when it starts again", true
 	case unclear:
 		return "the restore container ended well, but its outcome is not known; the sidecar's report tells what the volume holds", true
@@ -194,6 +200,9 @@ func (c *course) volume(at *api.PodRestore, s seen) (text string, danger bool) {
 
 // half says that the data of a pod may be half replaced, and what to do.
 func (c *course) half(at *api.PodRestore) string {
+	if c.replayed(at) {
+		return fmt.Sprintf("%sthe cluster was emptied for the restore, and of the keys of this pod's part %d of %d are known to be written again; its sidecar goes on with them for as long as the pod is there. Restore the cluster again, by a new Restore of %s, before it is used", dangerText, at.Keys, at.KeysTotal, c.again(at))
+	}
 	return dangerText + "the data on the volume may be half replaced, and the database now starts with them. Restore the pod again, by a new Restore of " + c.again(at) + ", before it is used"
 }
 

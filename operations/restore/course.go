@@ -26,6 +26,8 @@ type world struct {
 	told     map[string]node.Done     // what volumes say of this restore, where a container's message is lost
 	progress map[string]node.Progress // of the containers that answered
 	kept     map[string]bool          // of these, whose volumes keep the data from before this restore
+	replays  map[string]node.Replay   // of Anna: what sidecars that were asked tell of theirs, empty where of none
+	silent   map[string]string        // why the others did not answer
 	probe    probe
 	// askAgain says that a Restore is cancelled, and containers that do not tell how far
 	// they are may yet.
@@ -94,10 +96,12 @@ type course struct {
 	w    world
 	now  time.Time
 	seen map[string]seen // of the pods of the pending list
+	// failed are the pods of Anna whose replay cannot go on, and why.
+	failed map[string]string
 }
 
 func newCourse(r *api.Restore, w world, now time.Time) *course {
-	c := &course{step: begin(r), r: r, w: w, now: now, seen: map[string]seen{}}
+	c := &course{step: begin(r), r: r, w: w, now: now, seen: map[string]seen{}, failed: map[string]string{}}
 	_, since := condition(&r.Status, api.ConditionPrechecked)
 	for _, name := range r.Status.Pending {
 		at := c.status.Pod(name)
@@ -116,7 +120,13 @@ func newCourse(r *api.Restore, w world, now time.Time) *course {
 // run takes the pods of a Restore from the pending list to their restored data.
 func run(r *api.Restore, w world, now time.Time) step {
 	c := newCourse(r, w, now)
+	if r.Spec.Mode == api.Merge {
+		c.merge()
+		return c.step
+	}
+	c.losses()
 	c.observe()
+	c.allReplayed()
 	c.guard()
 	if r.Status.Phase == api.RestoreFailed {
 		c.late()
@@ -128,6 +138,8 @@ func run(r *api.Restore, w world, now time.Time) step {
 		return c.step
 	case now.After(deadline(r)):
 		c.overdue()
+		return c.step
+	case c.replayFails():
 		return c.step
 	}
 	c.stop()
@@ -235,6 +247,9 @@ func (c *course) liftTurn() {
 		if at := c.status.Pod(name); at.Started == nil { // from now on its data may be replaced
 			at.Started = new(metav1.NewTime(c.now))
 		}
+		if at := c.status.Pod(name); c.replayed(at) {
+			at.Process = process(c.seen[name].pod)
+		}
 		c.lift = append(c.lift, c.seen[name].pod)
 	}
 }
@@ -252,7 +267,7 @@ func (c *course) turns() (names []string) {
 			room--
 		}
 	})
-	if back := c.names(gated); stopped && room > 0 {
+	if back := c.memoryFirst(c.names(gated)); stopped && room > 0 {
 		return back[:min(room, len(back))]
 	}
 	return nil

@@ -12,23 +12,26 @@ import (
 // The reasons of the events, a closed set. On the Restore, and on the pod where it is
 // about one.
 const (
-	eventAccepted  = "RestoreAccepted"
-	eventWaiting   = "RestoreWaiting"
-	eventChecked   = "RestorePrechecked"
-	eventPlanned   = "RestorePlanned"  // of a dry run
-	eventUnseen    = "RestoreNotSeen"  // the API server does not heed the pending list
-	eventUnproved  = "RestoreUnproved" // something else refuses the probe
-	eventStopping  = "RestoreStopping" // a pod is deleted
-	eventRestoring = "RestoreRestoring"
-	eventMissing   = "RestoreMissing" // a pod came up without its restore container
-	eventFailing   = "RestoreFailing" // a try failed
-	eventRestored  = "PodRestored"
-	eventCompleted = "RestoreCompleted"
-	eventFailed    = "RestoreFailed"
-	eventVolume    = "RestoreVolume"   // in what state a cancelled restore leaves a volume
-	eventReleased  = "RestoreReleased" // a pod is deleted, to start without the restore
-	eventCancelled = "RestoreCancelled"
-	eventOrphan    = "RestoreOrphan" // a pod waits for a Restore that is not there
+	eventAccepted    = "RestoreAccepted"
+	eventWaiting     = "RestoreWaiting"
+	eventChecked     = "RestorePrechecked"
+	eventPlanned     = "RestorePlanned"  // of a dry run
+	eventUnseen      = "RestoreNotSeen"  // the API server does not heed the pending list
+	eventUnproved    = "RestoreUnproved" // something else refuses the probe
+	eventStopping    = "RestoreStopping" // a pod is deleted
+	eventRestoring   = "RestoreRestoring"
+	eventMissing     = "RestoreMissing" // a pod came up without its restore container
+	eventFailing     = "RestoreFailing" // a try failed
+	eventRestored    = "PodRestored"
+	eventStaged      = "PodStaged"          // of Anna: its part of the backup is there
+	eventReplayed    = "PodReplayed"        // its keys are written again
+	eventReplayAgain = "RestoreReplayAgain" // a node was lost meanwhile
+	eventCompleted   = "RestoreCompleted"
+	eventFailed      = "RestoreFailed"
+	eventVolume      = "RestoreVolume"   // in what state a cancelled restore leaves a volume
+	eventReleased    = "RestoreReleased" // a pod is deleted, to start without the restore
+	eventCancelled   = "RestoreCancelled"
+	eventOrphan      = "RestoreOrphan" // a pod waits for a Restore that is not there
 )
 
 // noteLimit is less than an event's note may have (k8s.io/api/events/v1).

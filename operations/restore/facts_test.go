@@ -12,6 +12,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // Facts for the tests of plans: StatefulSet cas with its pods cas-0, … in namespace
@@ -32,7 +33,7 @@ func factPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "cassandra", Image: "cassandra:4.1.3"},
-			{Name: containerMedusa, Ports: []corev1.ContainerPort{{Name: "medusa-grpc", ContainerPort: 50051}, {Name: node.PortName, ContainerPort: node.DefaultPort}}},
+			{Name: patches.ContainerMedusa, Ports: []corev1.ContainerPort{{Name: "medusa-grpc", ContainerPort: 50051}, {Name: node.PortName, ContainerPort: node.DefaultPort}}},
 		}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}

@@ -52,18 +52,21 @@ func (r *reconciler) facts(ctx context.Context, restore *api.Restore) (Facts, er
 		return f, err
 	}
 	f.choose(pods)
+	f.widen(pods)
 	if err := r.sets(ctx, &f, pods); err != nil {
 		return f, err
 	}
+	f.awaitNodes(pods)
 	f.Budgets, err = r.cluster.budgets(ctx, restore.Namespace)
 	return f, err
 }
 
-// sets reads the StatefulSets of the pods, one for each rack or so; for a selector all
-// of the namespace, as one may have none of its pods yet.
+// sets reads the StatefulSets of the pods, one for each rack or so; for a selector, and
+// for Anna, all of the namespace, as one may have none of its pods yet.
 func (r *reconciler) sets(ctx context.Context, f *Facts, pods []*corev1.Pod) error {
 	f.Sets = map[string]*appsv1.StatefulSet{}
-	if selector := unsettled(f.Restore, f.Earlier); selector != nil {
+	selector := unsettled(f.Restore, f.Earlier)
+	if selector != nil || kindOf(f.Pods) == api.KindAnna && f.Restore.Spec.Undo == "" {
 		sets, err := r.cluster.sets(ctx, f.Restore.Namespace)
 		if err != nil {
 			return err
@@ -71,7 +74,9 @@ func (r *reconciler) sets(ctx context.Context, f *Facts, pods []*corev1.Pod) err
 		for _, set := range sets {
 			f.Sets[set.Name] = set
 		}
-		f.Awaited = awaited(sets, pods, selector)
+		if selector != nil {
+			f.Awaited = awaited(sets, pods, selector)
+		}
 		return nil
 	}
 	for _, pod := range f.Pods {
@@ -166,7 +171,8 @@ func (r *reconciler) reports(ctx context.Context, pods []*corev1.Pod, limit time
 
 // world reads the pods of a Restore, and what their restore containers tell.
 func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, error) {
-	w := world{pods: map[string]*corev1.Pod{}, told: map[string]node.Done{}, progress: map[string]node.Progress{}, kept: map[string]bool{}}
+	w := world{pods: map[string]*corev1.Pod{}, told: map[string]node.Done{}, progress: map[string]node.Progress{}, kept: map[string]bool{},
+		replays: map[string]node.Replay{}, silent: map[string]string{}}
 	names := podNames(restore)
 	if len(names) == 0 {
 		return w, nil
@@ -182,6 +188,7 @@ func (r *reconciler) world(ctx context.Context, restore *api.Restore) (world, er
 	c := newCourse(restore, w, r.clock())
 	w.askAgain = cancelling && r.throttle.askAgain(restore.UID, r.clock())
 	r.askContainers(ctx, c, cancelling)
+	r.askReplays(ctx, c)
 	if len(c.names(bare)) > 0 {
 		labelled, err := r.cluster.labelled(ctx, restore.Namespace)
 		if err != nil {

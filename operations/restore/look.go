@@ -81,7 +81,7 @@ func look(pod *corev1.Pod, at *api.PodRestore, id string, told *node.Done, since
 
 // comeBack tells whether the pod that there was before has been seen to be gone.
 func comeBack(phase api.PodPhase) bool {
-	return phase == api.PodWaiting || phase == api.PodRestoring || phase == api.PodJoining
+	return phase == api.PodWaiting || phase == api.PodRestoring || phase == api.PodJoining || phase == api.PodReplaying || phase == api.PodReplayed
 }
 
 // outcome reads what became of the restore container.

@@ -47,7 +47,10 @@ func Plan(f Facts) (pods []api.PodRestore, message string, p *Problem) {
 	if large := tooLarge(pods); large != nil {
 		return nil, "", large
 	}
-	override, held := Budget(f)
+	override, held := "", (*Problem)(nil)
+	if f.Restore.Spec.Mode != api.Merge { // which takes no pod down
+		override, held = Budget(f)
+	}
 	if p == nil {
 		p = held
 	}
@@ -69,6 +72,9 @@ func planRestore(f Facts) (plan []api.PodRestore, lines []string, p *Problem) {
 		return nil, nil, &Problem{Reason: ReasonLookingUp, Wait: true, Message: "the backup has not been looked up yet"}
 	}
 	pods := chosen(f)
+	if kindOf(pods) == api.KindAnna {
+		return planAnna(f, pods)
+	}
 	nodes, p := sources(f, pods)
 	if p != nil {
 		return nil, nil, p
@@ -234,6 +240,9 @@ func planUndo(f Facts) (plan []api.PodRestore, lines []string, p *Problem) {
 	line := fmt.Sprintf("%s %s to the data from before restore %s", counted(len(plan), "pod"), verb(len(plan), "goes back", "go back"), undo)
 	if bytes > 0 {
 		line += ", " + sizeText(bytes)
+	}
+	if kindOf(chosen(f)) == api.KindAnna {
+		return plan, []string{line, "Only the directories of the disk tier are put back: keys in memory stay as they are, and Anna reads a file of the disk tier only when its key is written again. To go back to an earlier state restore an earlier backup"}, nil
 	}
 	return plan, []string{line, "What was written since " + timeText(since) + " is lost"}, nil
 }

@@ -10,16 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
 // The containers and variables that are looked for, as patches/ names them (a test
 // compares).
 const (
-	containerMedusa = workload.OwnPrefix + "medusa"
-	envBackup       = "STATEGRAFT_BACKUP"
+	envBackup = "STATEGRAFT_BACKUP"
 )
 
 // CheckPod tells why a pod cannot be restored by a Restore, or nil.
@@ -27,17 +26,8 @@ func CheckPod(pod *corev1.Pod) *Problem {
 	no := func(reason, format string, args ...any) *Problem {
 		return &Problem{Reason: reason, Message: "pod " + pod.Name + " " + fmt.Sprintf(format, args...)}
 	}
-	kind := pod.Labels[api.LabelInjected]
-	sidecar := medusa(pod)
-	switch {
-	case pod.Labels[api.LabelInject] == api.InjectDisabled:
-		return no(ReasonOptedOut, "is opted out by its label %s=%s, so no restore container can be added to it; take the label out of its template", api.LabelInject, api.InjectDisabled)
-	case kind != "" && kind != string(workload.KindCassandra):
-		return no(ReasonNotSupported, "is of %s, and only Cassandra's pods can be restored by a Restore yet; put the annotation %s into its template", workload.Short(kind), api.AnnotationRestore)
-	case sidecar == nil:
-		return no(ReasonNotInjected, "has no sidecar, so nothing could look after its restore; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %s)", pod.Name)
-	case !hasNodePort(sidecar):
-		return no(ReasonNotInjected, "was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
+	if p := sidecarOf(pod); p != nil {
+		return p
 	}
 	if why := stable(pod); why != "" {
 		return no(ReasonNoStableName, "%s: the pod that comes after it has another name, and nothing would find it; put the annotation %s into the template instead", why, api.AnnotationRestore)
@@ -53,17 +43,26 @@ func CheckPod(pod *corev1.Pod) *Problem {
 	return nil
 }
 
-func medusa(pod *corev1.Pod) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == containerMedusa {
-			return &pod.Spec.Containers[i]
-		}
+// sidecarOf tells why a pod has no sidecar that could look after a restore, or nil.
+func sidecarOf(pod *corev1.Pod) *Problem {
+	no := func(reason, format string, args ...any) *Problem {
+		return &Problem{Reason: reason, Message: "pod " + pod.Name + " " + fmt.Sprintf(format, args...)}
+	}
+	kind := pod.Labels[api.LabelInjected]
+	sidecar := kvs.Sidecar(pod)
+	switch {
+	case pod.Labels[api.LabelInject] == api.InjectDisabled:
+		return no(ReasonOptedOut, "is opted out by its label %s=%s, so no restore container can be added to it; take the label out of its template", api.LabelInject, api.InjectDisabled)
+	case kind != "" && kind != string(workload.KindCassandra) && !kvs.Of(pod):
+		return no(ReasonNotSupported, "is of %s, which keeps no data of its own: there is nothing to restore", workload.Short(kind))
+	case kvs.Idle(pod):
+		return no(ReasonNotSupported, "is of Anna (%s) and holds no keys: name the pods of its memory and disk tier", kvs.Role(pod))
+	case sidecar == nil:
+		return no(ReasonNotInjected, "has no sidecar, so nothing could look after its restore; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %s)", pod.Name)
+	case !kvs.Serves(sidecar):
+		return no(ReasonNotInjected, "was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
 	}
 	return nil
-}
-
-func hasNodePort(c *corev1.Container) bool {
-	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == node.PortName })
 }
 
 // TemplateBackup is the backup that a pod's own restore container is for, where no

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 )
 
 // planner is the pure side: what may be restored, and how. Tests have their own.
@@ -19,9 +20,7 @@ type planner struct {
 	plan    func(Facts) ([]api.PodRestore, string, *Problem)
 }
 
-var realPlanner = planner{accept: Accept, pod: CheckPod, plan: Plan, resolve: func(f Facts) (string, *Problem) {
-	return Resolve(f.Restore.Spec.Backup, *f.Backups, SourceNodes(f), f.Now)
-}}
+var realPlanner = planner{accept: Accept, pod: CheckPod, plan: Plan, resolve: resolve}
 
 // precheck finds out whether anything speaks against a Restore that was accepted.
 func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdict, error) {
@@ -30,7 +29,10 @@ func (r *reconciler) precheck(ctx context.Context, restore *api.Restore) (*verdi
 		return nil, err
 	}
 	f.Reports, f.Silent = r.reports(ctx, f.Pods, reportLimit)
-	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports)}
+	v := &verdict{done: doneBefore(restore.Status.ID, f.Reports, kindOf(f.Pods)), kind: kindOf(f.Pods)}
+	if v.kind == api.KindAnna && len(v.done) < len(restore.Status.Pods) {
+		v.done = map[string]node.Done{} // all of its nodes together, or none
+	}
 	if restore.Spec.Mode == api.Remote {
 		maps.DeleteFunc(v.done, func(name string, _ node.Done) bool { return !joined(f.Pods, name) })
 	}
@@ -71,11 +73,15 @@ func (r *reconciler) changed(f *Facts) *Problem {
 		return &Problem{Reason: ReasonPodNotFound, Wait: true, Message: "waits for " + someOf(f.Missing) + " to come back, which was there when this was accepted"}
 	}
 	for _, pod := range f.Pods {
-		if p := r.planner.pod(pod); p != nil {
+		p := sidecarOf(pod)
+		if f.Restore.Spec.Mode != api.Merge {
+			p = r.planner.pod(pod)
+		}
+		if p != nil {
 			return p
 		}
 	}
-	return comeAgain(*f, f.Pods)
+	return f.comeAgain(f.Pods)
 }
 
 // joined tells whether a pod that is restored needs its tokens no more.
@@ -83,14 +89,19 @@ func joined(pods []*corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == name && ready(pod) })
 }
 
-// doneBefore are the pods whose volumes remember the request.
-func doneBefore(id string, reports map[string]node.Report) map[string]node.Done {
+// doneBefore are the pods whose volumes remember the request. Of Anna they remember that
+// the part was fetched; that it was written the sidecar knows, for as long as the pod is
+// there.
+func doneBefore(id string, reports map[string]node.Report, kind string) map[string]node.Done {
 	found := map[string]node.Done{}
 	for name, report := range reports {
 		for _, done := range report.Done {
-			if done.ID == id {
+			if done.ID == id && (kind != api.KindAnna || done.Action == string(api.ActionUndo)) {
 				found[name] = done
 			}
+		}
+		if replay := report.Replay; replay != nil && replay.ID == id && replay.Phase == node.ReplayDone {
+			found[name] = node.Done{ID: id, Backup: replay.Backup, Started: replay.Started, Finished: replay.Ended}
 		}
 	}
 	return found
@@ -146,7 +157,7 @@ func like(f *Facts) *corev1.Pod {
 // usable tells whether a pod has a sidecar, and one that was not made harmless: that
 // one is an idle container of another image (operations/heal).
 func usable(pod *corev1.Pod) bool {
-	return medusa(pod) != nil && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	return kvs.Sidecar(pod) != nil && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == api.ConditionDegraded && c.Status == corev1.ConditionTrue
 	})
 }

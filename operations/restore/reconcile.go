@@ -29,6 +29,7 @@ const (
 type reconciler struct {
 	cluster  cluster
 	nodes    Nodes
+	replays  Replayer // nil for none
 	lookups  Lookuper // nil for none
 	planner  planner
 	tell     teller
@@ -244,6 +245,7 @@ func (r *reconciler) touch(ctx context.Context, restore *api.Restore, s *step) e
 			failures = append(failures, err)
 		}
 	}
+	r.askToReplay(ctx, restore, s.replay)
 	return errors.Join(failures...)
 }
 

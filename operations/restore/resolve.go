@@ -10,6 +10,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -229,8 +230,10 @@ func SourceNodes(f Facts) []string {
 	}
 	var nodes []string
 	for _, pod := range chosen(f) {
-		if n := sourceOf(f, pod); n != "" && !slices.Contains(nodes, n) {
-			nodes = append(nodes, n)
+		for _, n := range (&api.PodRestore{Node: sourceOf(f, pod)}).Sources() {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
 		}
 	}
 	if f.Restore.Spec.WhenNoBackup != api.NoBackupEmpty || f.Backups == nil {
@@ -256,7 +259,7 @@ func sourceOf(f Facts, pod *corev1.Pod) string {
 			return n
 		}
 	}
-	if mode(f.Restore) == api.Remote {
+	if mode(f.Restore) == api.Remote || kvs.HoldsData(pod) {
 		return ""
 	}
 	if n := f.Reports[pod.Name].Node; n != "" {

@@ -7,6 +7,7 @@
 //	course.go, begin.go, observe.go, finish.go,
 //	cancel.go, say.go                                    the next step, a function of the object and its pods; pure
 //	look.go                                              what a pod looks like; pure
+//	anna.go, deal.go, replays.go, merge.go               what is different with Anna; pure, but for asking its sidecars
 //	step.go, conditions.go                               what a step is made of
 //	reconcile.go, gather.go, precheck.go, storage.go,
 //	previous.go, cluster.go, run.go                      reading, and doing the step
@@ -44,10 +45,16 @@ type Lookuper interface {
 	Remove(ctx context.Context, owner *api.Restore) error
 }
 
+// Replayer has nodes of Anna write the keys of a backup again (operations/sidecar).
+type Replayer interface {
+	Replay(ctx context.Context, pod *corev1.Pod, request node.ReplayRequest) (node.Replay, error)
+}
+
 // Options say how to restore.
 type Options struct {
 	Namespace string // Stategraft's own
 	Nodes     Nodes
+	Replays   Replayer         // nil for none: then Anna is not merged into, nor replayed once more
 	Lookups   Lookuper         // nil for none
 	Clock     func() time.Time // nil for time.Now
 }
@@ -64,7 +71,7 @@ func Add(mgr manager.Manager, o Options) error {
 	l := &live{reader: mgr.GetAPIReader(), writer: mgr.GetClient(), namespace: o.Namespace}
 	tell := recorder{mgr.GetEventRecorder("stategraft-controller")}
 	log := mgr.GetLogger().WithName("restore")
-	r := &reconciler{cluster: l, nodes: o.Nodes, lookups: o.Lookups, planner: realPlanner, tell: tell, clock: o.Clock,
+	r := &reconciler{cluster: l, nodes: o.Nodes, replays: o.Replays, lookups: o.Lookups, planner: realPlanner, tell: tell, clock: o.Clock,
 		log: log, index: newIndex(), throttle: newThrottle(), checking: make(chan struct{}, checkers)}
 	sweeps := &sweeper{cluster: l, candidates: cachedCandidates(mgr.GetCache()), tell: tell, clock: o.Clock, log: log}
 	return mgr.Add(&runner{mgr: mgr, reconciler: r, sweeper: sweeps, log: log})

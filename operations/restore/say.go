@@ -75,7 +75,11 @@ func (c *course) tellPhase() {
 	add("waiting to be created:", c.names(absent, replaced))
 	add("waiting to start:", c.names(coming))
 	add("waiting for their turn:", c.names(gated))
-	add("waiting to be Ready:", c.names(restored))
+	if c.status.Kind == api.KindAnna {
+		c.addReplays(add)
+	} else {
+		add("waiting to be Ready:", c.names(restored))
+	}
 	add("ended without a known outcome:", c.names(unclear))
 	message := strings.Join(parts, "; ")
 	if hint := c.hint(); hint != "" {

@@ -45,6 +45,8 @@ type sim struct {
 	leaky       bool         // one of the API servers knows the list later than that which was asked
 	webhookSees *api.Restore // as the webhook's informer has it
 
+	anna *annaSim // where the pods are nodes of Anna; nil for Cassandra
+
 	crashes  float64 // that the controller ends before or after an effect
 	flakes   float64 // that a request fails
 	removed  map[types.UID]int
@@ -138,6 +140,9 @@ func (s *sim) Report(_ context.Context, pod *corev1.Pod) (node.Report, error) {
 	}
 	d := s.disks[pod.Name]
 	report := node.Report{Node: pod.Name, Size: 100 << 30, Free: 50 << 30, Done: slices.Clone(d.done)}
+	if s.anna != nil {
+		report.Replay = s.anna.told(pod.Name)
+	}
 	if id := restoreID(is); id != "" && !finished(is) {
 		report.Restore = &node.Progress{ID: id, Phase: node.Downloading, Bytes: int64(d.progress), BytesTotal: 3}
 		if d.half {
@@ -160,7 +165,11 @@ func (s *sim) backup() *node.Backup {
 	for i := range s.replicas {
 		names = append(names, "cas-"+strconv.Itoa(i))
 	}
-	return factBackup("nightly", names...)
+	b := factBackup("nightly", names...)
+	if s.anna != nil {
+		return s.anna.backup(b)
+	}
+	return b
 }
 
 func (s *sim) tell(about corev1.ObjectReference, _ *corev1.ObjectReference, _, reason, note string) {
@@ -170,7 +179,7 @@ func (s *sim) tell(about corev1.ObjectReference, _ *corev1.ObjectReference, _, r
 
 // controller is a process of it, which knows nothing of the one before.
 func (s *sim) controller() *reconciler {
-	return &reconciler{cluster: s, nodes: s, planner: realPlanner, tell: s, clock: func() time.Time { return s.now }, log: logr.Discard(),
+	return &reconciler{cluster: s, nodes: s, replays: s, planner: realPlanner, tell: s, clock: func() time.Time { return s.now }, log: logr.Discard(),
 		index: newIndex(), throttle: newThrottle(), checking: make(chan struct{}, checkers)}
 }
 

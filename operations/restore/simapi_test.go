@@ -65,12 +65,21 @@ func (s *sim) unmark(_ context.Context, _, version string) error {
 
 func (s *sim) labelled(context.Context, string) (bool, error) { return true, s.read() }
 func (s *sim) set(context.Context, types.NamespacedName) (*appsv1.StatefulSet, error) {
+	return s.theSet(), s.read()
+}
+
+func (s *sim) theSet() *appsv1.StatefulSet {
 	set := factSet(int32(s.replicas))
-	return set, s.read()
+	if s.anna != nil {
+		set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	}
+	return set
 }
 
 func (s *sim) sets(context.Context, string) ([]*appsv1.StatefulSet, error) {
-	return []*appsv1.StatefulSet{factSet(int32(s.replicas), templated)}, s.read()
+	set := s.theSet()
+	templated(set)
+	return []*appsv1.StatefulSet{set}, s.read()
 }
 
 func (s *sim) budgets(context.Context, string) ([]policyv1.PodDisruptionBudget, error) {

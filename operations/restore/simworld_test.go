@@ -18,6 +18,10 @@ import (
 // ought to have it and has not.
 func (s *sim) create(name string, admitted bool) {
 	pod := factPod(name)
+	if s.anna != nil {
+		pod = annaPod(name)
+		s.anna.created(name)
+	}
 	pod.UID, pod.ResourceVersion = types.UID("uid-"+strconv.Itoa(s.version+1)), s.bump()
 	pod.CreationTimestamp = metav1.NewTime(s.now.Truncate(time.Second))
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -33,6 +37,9 @@ func (s *sim) create(name string, admitted bool) {
 			return
 		}
 	}
+	if d := s.disks[name]; s.anna != nil && d != nil {
+		d.done, d.half = nil, false // what is staged goes with the pod
+	}
 	s.pods_[name] = pod
 	if admitted {
 		s.logf("created %s with %q", name, restoreID(pod))
@@ -41,6 +48,10 @@ func (s *sim) create(name string, admitted bool) {
 
 // start has the database of a pod start.
 func (s *sim) start(pod *corev1.Pod) {
+	if s.anna != nil {
+		s.startNode(pod)
+		return
+	}
 	pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	d := s.disks[pod.Name]
 	r := s.restore_
@@ -106,6 +117,8 @@ func (s *sim) kubelet(pod *corev1.Pod) {
 			s.logf("gone %s", pod.Name)
 			delete(s.pods_, pod.Name)
 		}
+		return
+	case s.anna != nil && s.runsNode(pod):
 		return
 	case hasGate(pod) || ready(pod):
 		return
@@ -174,7 +187,7 @@ func (s *sim) byHand() {
 			return
 		}
 		name := "cas-" + strconv.Itoa(s.rand.IntN(s.replicas))
-		if checked, _ := condition(&s.restore_.Status, api.ConditionPrechecked); !checked && !slices.Contains(s.restore_.Spec.Pods.Names, name) {
+		if checked, _ := condition(&s.restore_.Status, api.ConditionPrechecked); !checked && (s.anna != nil || !slices.Contains(s.restore_.Spec.Pods.Names, name)) {
 			return // the prechecks would rightly say that the workload is smaller than the backup
 		}
 		if pod := s.pods_[name]; pod != nil && pod.DeletionTimestamp == nil {
@@ -186,6 +199,10 @@ func (s *sim) byHand() {
 			s.restore_.ResourceVersion = s.bump()
 		}
 	case 2:
+		if s.anna != nil && s.rand.IntN(2) == 0 {
+			s.killNode()
+			return
+		}
 		s.webhookDown = !s.webhookDown
 	}
 }

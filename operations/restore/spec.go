@@ -60,8 +60,10 @@ func CheckSpec(r *api.Restore) *Problem {
 		return bad("spec.backup and spec.undo exclude one another; leave one of them out")
 	case s.Undo == r.Name:
 		return bad("spec.undo names this restore itself; name an earlier one")
-	case s.Undo != "" && (s.Mode == api.Remote || s.Source != nil):
-		return bad("spec.undo goes back to data on the pods' own volumes; leave out spec.source and mode %s", api.Remote)
+	case s.Undo != "" && (mode(r) != api.InPlace || s.Source != nil):
+		return bad("spec.undo goes back to data on the pods' own volumes; leave out spec.source and mode %s", mode(r))
+	case s.Mode == api.Merge && s.WhenNoBackup == api.NoBackupEmpty:
+		return bad("spec.whenNoBackup: mode %s empties no node; leave it out", api.Merge)
 	case names && selected:
 		return bad("spec.pods has both names and selector; leave one of them out")
 	case !names && !selected && s.Undo == "":
@@ -94,14 +96,15 @@ func checkSource(s *api.RestoreSpec, bad func(string, ...any) *Problem) *Problem
 	}
 	pods := map[string]string{}
 	for _, pod := range slices.Sorted(maps.Keys(s.Source.Nodes)) {
-		node := s.Source.Nodes[pod]
-		if why := ValidNode(node); why != "" {
-			return bad("spec.source.nodes of pod %s: %s", workload.Short(pod), why)
+		for _, node := range (&api.PodRestore{Node: s.Source.Nodes[pod]}).Sources() {
+			if why := ValidNode(node); why != "" {
+				return bad("spec.source.nodes of pod %s: %s", workload.Short(pod), why)
+			}
+			if other, ok := pods[node]; ok {
+				return bad("spec.source.nodes gives node %s to both %s and %s; two nodes with the same tokens and data cannot be in one ring", node, other, pod)
+			}
+			pods[node] = pod
 		}
-		if other, ok := pods[node]; ok {
-			return bad("spec.source.nodes gives node %s to both %s and %s; two nodes with the same tokens and data cannot be in one ring", node, other, pod)
-		}
-		pods[node] = pod
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // step is what is to be done next with a Restore. The order is fixed: the finalizer
 // goes on and then the namespace's label, the status is written, the events are told,
-// pods are deleted, gates are lifted, the finalizer goes off and then the label. So nothing is done that is not written down, and
+// pods are deleted, gates are lifted, replays are asked for, the finalizer goes off and then the label. So nothing is done that is not written down, and
 // whoever finds the object after a crash goes on from there.
 type step struct {
 	status    api.RestoreStatus // as it is to be; written where it differs
@@ -20,6 +20,7 @@ type step struct {
 	say       []saying
 	remove    []removal
 	lift      []*corev1.Pod
+	replay    []replay
 	counted   map[string]int // for the metric of pods, by outcome
 	forgotten bool           // the pod that looks into the storage is not needed any more
 	after     time.Duration  // when to look again; 0 for not before something happens

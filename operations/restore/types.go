@@ -25,6 +25,10 @@ type Facts struct {
 	// them. Settled without them, a workload would be restored in part, and its other
 	// nodes come up beside it without data.
 	Awaited []string
+	// Added are nodes of Anna that were not asked for, and belong to the cluster; Late are
+	// those that have come since the pods were settled.
+	Added []string
+	Late  []*corev1.Pod
 	// Sets are the StatefulSets that own Pods, by name, others perhaps among them; of
 	// owners of other kinds nothing is known.
 	Sets map[string]*appsv1.StatefulSet

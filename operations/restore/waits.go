@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -27,6 +28,11 @@ func waits(f Facts) *Problem {
 			return p
 		}
 		if p := lacks(f); p != nil {
+			return p
+		}
+	}
+	if f.Restore.Spec.Mode == api.Merge {
+		if p := notReady(f); p != nil {
 			return p
 		}
 	}
@@ -66,7 +72,7 @@ func waits(f Facts) *Problem {
 // idles tells whether the sidecar was healed (operations/heal): so that the pod could
 // be Ready it was given an image of the database's, in which it does nothing.
 func idles(pod *corev1.Pod) bool {
-	sidecar := medusa(pod)
+	sidecar := kvs.Sidecar(pod)
 	return sidecar != nil && !usable(pod) && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return !workload.Own(c.Name) && c.Image == sidecar.Image
 	})

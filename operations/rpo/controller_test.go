@@ -229,9 +229,9 @@ func TestSeriesOfAName(t *testing.T) {
 	b := backup("b1", day)
 	rows := []Row{{Namespace: "a", Workload: "db", WorkloadKind: "StatefulSet", RPO: day, Behind: true, Last: &b, LastStarted: now.Add(-day)},
 		{Namespace: "a", Workload: "db", WorkloadKind: "CassandraSet", RPO: day, Behind: true, Last: &b, LastStarted: now.Add(-2 * day)},
-		{Namespace: "a", Workload: "anna", Reason: ReasonNotSupported}}
+		{Namespace: "a", Workload: "anna", Reason: ReasonAwaited}}
 	w.out.figures.Store(figuresOf(rows, w.now))
-	if got, want := w.scrape(), "backup_age_seconds a db 172800\npods_behind_rpo a db 2\npods_without_backup a 0"; got != want {
+	if got, want := w.scrape(), "backup_age_seconds a db 172800\npods_behind_rpo a db 2\npods_without_backup a 1"; got != want {
 		t.Errorf("%s", got)
 	}
 	w.out.figures.Store(nil)

@@ -11,6 +11,7 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/schedule"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // covers finds the schedules of a pod.
@@ -42,6 +43,7 @@ func newCovers(in Input) *covers {
 		c.schedules[s.Namespace] = append(c.schedules[s.Namespace], s)
 		pods := s.Spec.Template.Spec.Pods
 		if pods == nil || pods.Selector == nil {
+			c.wide(s, newest[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}])
 			continue
 		}
 		if selector, err := metav1.LabelSelectorAsSelector(pods.Selector); err == nil && !selector.Empty() {
@@ -61,6 +63,18 @@ func newCovers(in Input) *covers {
 		slices.SortFunc(all, func(a, b *api.BackupSchedule) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return c
+}
+
+// wide notes which pods a schedule has backed up beside those that it names: the rest of
+// a cluster of Anna.
+func (c *covers) wide(s *api.BackupSchedule, newest *api.Backup) {
+	if newest == nil {
+		return
+	}
+	c.made[s] = map[string]bool{}
+	for i := range newest.Status.Pods {
+		c.made[s][newest.Status.Pods[i].Name] = true
+	}
 }
 
 // of are the schedules that back a pod up, by name.
@@ -83,14 +97,14 @@ func (c *covers) covered(s *api.BackupSchedule, pod *Pod) bool {
 		if kind == "" {
 			kind = "StatefulSet"
 		}
-		return kind == pod.Owner.Kind && pods.Workload.Name == pod.Owner.Name
+		return kind == pod.Owner.Kind && pods.Workload.Name == pod.Owner.Name || pod.Kind == workload.KindAnna && c.made[s][pod.Name]
 	case pods.Selector != nil && pod.Labels != nil:
 		selector := c.selectors[s]
 		return selector != nil && selector.Matches(labels.Set(pod.Labels))
 	case pods.Selector != nil:
 		return c.made[s][pod.Name]
 	}
-	return slices.Contains(pods.Names, pod.Name)
+	return slices.Contains(pods.Names, pod.Name) || pod.Kind == workload.KindAnna && c.made[s][pod.Name]
 }
 
 // How far ahead the runs of a schedule are looked at, beyond which there is still one

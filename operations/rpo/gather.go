@@ -87,6 +87,9 @@ func (s *source) pods(ctx context.Context, in *Input) error {
 		if _, asks := in.Namespaces[u.Pod.Namespace]; !asks || known[client.ObjectKeyFromObject(u.Pod)] {
 			continue
 		}
+		if u.NoData {
+			continue
+		}
 		if p, ok := OfUncovered(u.Pod, u.Kind, u.Reason); ok {
 			in.Pods = append(in.Pods, p)
 		}

@@ -61,11 +61,8 @@ func judge(row *Row, now time.Time, pod *Pod, h *history, l limit) {
 	if row.Last == nil {
 		since = latest(earliest(pod.Created, h.since), l.since)
 	}
-	supported := pod.Kind != workload.KindAnna
-	row.Behind = l.rpo > 0 && now.Sub(since) > l.rpo && (supported || l.annotated)
+	row.Behind = l.rpo > 0 && now.Sub(since) > l.rpo
 	switch {
-	case !supported && row.Last == nil:
-		row.Reason, row.Why = ReasonNotSupported, "databases of kind "+string(pod.Kind)+" are not backed up by this version"
 	case pod.Sidecar == SidecarMissing:
 		row.Reason, row.Why = ReasonNoSidecar, "it has no sidecar ("+pod.Reason+"), so it is not backed up"
 	case row.Behind && row.Last == nil:

@@ -36,7 +36,7 @@ func figuresOf(rows []Row, clock func() time.Time) *figures {
 				f.oldest[key] = r.LastStarted
 			}
 		}
-		f.without[r.Namespace] += count(r.Last == nil && (r.Behind || r.Reason != ReasonNotSupported))
+		f.without[r.Namespace] += count(r.Last == nil)
 		if r.RPO > 0 {
 			f.behind[key] += count(r.Behind)
 		}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -48,7 +49,7 @@ type Owner struct{ APIVersion, Kind, Name, UID string }
 // has ended.
 func OfPod(pod *corev1.Pod) (p Pod, ok bool) {
 	kind := workload.Kind(pod.Labels[api.LabelInjected])
-	if !backedUp(kind) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if !backedUp(kind) || kvs.Idle(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return Pod{}, false
 	}
 	p = known(pod, kind)
@@ -84,7 +85,7 @@ func known(pod metav1.Object, kind workload.Kind) Pod {
 }
 
 // backedUp tells whether there may be something to back up in pods of a kind. Of Anna
-// the label does not tell the nodes that hold data from those that hold none.
+// the kind does not tell the nodes that hold data from those that hold none.
 func backedUp(kind workload.Kind) bool {
 	return kind == workload.KindCassandra || kind == workload.KindAnna
 }

@@ -27,16 +27,14 @@ type Input struct {
 // Reason is why a pod is behind, or could not be otherwise, in a word.
 type Reason string
 
-// The reasons, a closed set. A row that is Behind has one of the first three, and one of
-// a kind that is not backed up yet the last.
+// The reasons, a closed set. A row that is Behind has one of the first three.
 const (
-	ReasonTooOld       Reason = "TooOld"    // the last complete backup is older than the RPO
-	ReasonNoBackup     Reason = "NoBackup"  // there is none, for longer than the RPO
-	ReasonNoSidecar    Reason = "NoSidecar" // which goes before the other two
-	ReasonAwaited      Reason = "Awaited"   // there is none yet, nor ought there to be
-	ReasonNoRPO        Reason = "NoRPO"     // it may be however old
-	ReasonWithin       Reason = "WithinRPO"
-	ReasonNotSupported Reason = "NotSupported" // databases of its kind are not backed up
+	ReasonTooOld    Reason = "TooOld"    // the last complete backup is older than the RPO
+	ReasonNoBackup  Reason = "NoBackup"  // there is none, for longer than the RPO
+	ReasonNoSidecar Reason = "NoSidecar" // which goes before the other two
+	ReasonAwaited   Reason = "Awaited"   // there is none yet, nor ought there to be
+	ReasonNoRPO     Reason = "NoRPO"     // it may be however old
+	ReasonWithin    Reason = "WithinRPO"
 )
 
 // Row is a pod that ought to be backed up, and how that stands.

@@ -111,8 +111,8 @@ func TestRows(t *testing.T) {
 		"no sidecar":                 {pod: one(missing), schedules: []api.BackupSchedule{nightly}, backups: []api.Backup{backup("b1", 9*day)}, last: "b1", rpo: 2 * day, behind: true, reason: ReasonNoSidecar, why: "webhook-was-down"},
 		"no sidecar, not for long":   {pod: one(missing), schedules: []api.BackupSchedule{nightly}, backups: []api.Backup{backup("b1", time.Hour)}, last: "b1", rpo: 2 * day, reason: ReasonNoSidecar},
 		"degraded":                   {pod: one(func(p *Pod) { p.Sidecar, p.Reason = SidecarDegraded, "ImagePull" }), namespace: "1h", reason: ReasonNoBackup, rpo: time.Hour, behind: true, why: "degraded (ImagePull)"},
-		"anna":                       {pod: one(anna), schedules: []api.BackupSchedule{nightly}, rpo: 2 * day, reason: ReasonNotSupported, why: "kind anna"},
-		"anna, and asked for":        {pod: one(anna), namespace: "1d", rpo: day, behind: true, reason: ReasonNotSupported},
+		"anna":                       {pod: one(anna), schedules: []api.BackupSchedule{nightly}, rpo: 2 * day, behind: true, reason: ReasonNoBackup},
+		"anna, and asked for":        {pod: one(anna), namespace: "1d", rpo: day, behind: true, reason: ReasonNoBackup},
 
 		"partial does not count":    {pod: one(), namespace: "1d", backups: []api.Backup{backup("b1", 2*day), backup("b2", day, phase(api.BackupPartial, api.PodBackupComplete))}, last: "b1", rpo: day, behind: true, reason: ReasonTooOld, why: "it is in the Backup b2, which is Partial"},
 		"cancelled, failed":         {pod: one(), backups: []api.Backup{backup("b1", day, phase(api.BackupCancelled, api.PodBackupComplete)), backup("b2", day, phase(api.BackupFailed, api.PodBackupFailed))}, reason: ReasonNoRPO},

@@ -29,8 +29,12 @@ type service []struct {
 }
 
 // nodeService is api/node. While a pod is restored it is the init container of the restore
-// that answers.
-var nodeService = service{{patches.ContainerMedusa, false, node.PortName}, {patches.ContainerRestore, true, node.PortName}}
+// that answers; of Anna it is the agent in Medusa's place.
+var nodeService = service{
+	{patches.ContainerMedusa, false, node.PortName},
+	{patches.ContainerAgent, true, node.PortName}, {patches.ContainerAgent, false, node.PortName},
+	{patches.ContainerRestore, true, node.PortName},
+}
 
 // medusaService is api/medusa. Anna's agent serves it in Medusa's place, as a native sidecar
 // where the cluster has those.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stategraft/stategraft/api/medusa"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // ErrForgotten says that Medusa knows no backup of the name. After it was asked for one
@@ -164,17 +165,21 @@ func (m *Medusa) Backups(ctx context.Context) (list []Taken, err error) {
 	return list, nil
 }
 
+// whole tells whether a sidecar knows the backups of the whole cluster, and not of its
+// own node alone: Anna's agent does.
+func (m *Medusa) whole() bool { return m.at.container == patches.ContainerAgent }
+
 // Delete deletes a backup, of all nodes, through one that has a part in it; any other
-// is ErrForgotten. Medusa goes by what the objects' names begin with: with b1 it
+// is ErrForgotten, but one of Anna. Medusa goes by what the objects' names begin with: with b1 it
 // deletes b10 too. So the caller sees to it that there is no such name.
 func (m *Medusa) Delete(ctx context.Context, name string) error {
 	// Medusa deletes only what it has heard of since it was started. It hears of a
 	// backup when it is asked how far that is.
 	p, err := m.Status(ctx, name)
-	if err != nil {
+	if err != nil && !(m.whole() && errors.Is(err, ErrForgotten)) {
 		return err
 	}
-	if p == Running {
+	if err == nil && p == Running {
 		return fmt.Errorf("%s: %w: %s runs", m.who, ErrNotDeleted, name)
 	}
 	var answer *medusa.DeleteBackupResponse

@@ -3,6 +3,7 @@
 //
 //	sidecar.go    the questions of api/node
 //	parts.go      what is asked of a node's part in a backup
+//	replay.go     what Anna's nodes alone are asked
 //	medusa.go     conversations with Medusa
 //	backups.go    what is said in them, and what Medusa's answers mean
 //	address.go    where a pod is asked
@@ -12,6 +13,7 @@
 package sidecar
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -103,6 +105,7 @@ func (c *Client) Backup(ctx context.Context, pod *corev1.Pod, prefix, name strin
 
 type question struct {
 	method     string // of HTTP; empty for GET
+	body       []byte // JSON; nil for none
 	path       string
 	parameters url.Values
 	limit      time.Duration
@@ -161,9 +164,12 @@ func (c *Client) try(ctx context.Context, namespace string, at address, q questi
 		client = k.client
 	}
 	target := url.URL{Scheme: scheme, Host: at.host, Path: q.path, RawQuery: q.parameters.Encode()}
-	request, err := http.NewRequestWithContext(ctx, q.method, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, q.method, target.String(), bytes.NewReader(q.body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if q.body != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -176,7 +182,7 @@ func (c *Client) try(ctx context.Context, namespace string, at address, q questi
 		return nil, unreachable(ctx, at, err)
 	case int64(len(body)) > q.most:
 		return nil, fmt.Errorf("the answer has more than %d bytes", q.most)
-	case response.StatusCode == http.StatusOK:
+	case response.StatusCode == http.StatusOK, response.StatusCode == http.StatusAccepted:
 		return body, nil
 	}
 	var e node.Error

@@ -37,6 +37,9 @@ func course(b *api.Backup, spec *api.BackupVerify, pod *corev1.Pod, now time.Tim
 	if spec == nil {
 		return end(b, ReasonNotWanted, "its schedule is not there any more, or asks for no verification", now)
 	}
+	if ofAnna(b) {
+		return end(b, ReasonNotSupported, "a backup of Anna is not restored on trial: its keys are written into a running cluster, so that it would take a whole one of its own. What a restore fetches is verified by its checksums before a node starts", now)
+	}
 	o := outcome{message: "there is no pod yet"}
 	if pod != nil {
 		if !metav1.IsControlledBy(pod, b) {
@@ -59,6 +62,11 @@ func course(b *api.Backup, spec *api.BackupVerify, pod *corev1.Pod, now time.Tim
 		return step{kind: create, limit: left}
 	}
 	return step{kind: wait, message: o.message}
+}
+
+// ofAnna tells whether a Backup has keys: Anna's alone have.
+func ofAnna(b *api.Backup) bool {
+	return slices.ContainsFunc(b.Status.Pods, func(p api.PodBackup) bool { return p.Keys > 0 })
 }
 
 // mostDifferences is how many the status has room for.

@@ -55,9 +55,13 @@ func TestCourse(t *testing.T) {
 		"too late":        {spec, nil, 6 * time.Hour, write, api.VerificationUnknown, ReasonTimedOut, "6h0m0s"},
 		"by its own time": {&api.BackupVerify{Timeout: &metav1.Duration{Duration: time.Hour}}, nil, time.Hour, write, api.VerificationUnknown, ReasonTimedOut, "1h0m0s"},
 		"not wanted":      {nil, podOf(running1(), nil), time.Minute, write, api.VerificationUnknown, ReasonNotWanted, "schedule"},
+		"anna":            {spec, nil, time.Minute, write, api.VerificationUnknown, ReasonNotSupported, "of Anna"},
 		"somebody else's": {spec, somebody, time.Minute, write, api.VerificationUnknown, ReasonNotStarted, "somebody else's"},
 	} {
 		b := running1()
+		if name == "anna" {
+			b.Status.Pods[0].Keys = 1
+		}
 		got := course(b, c.spec, c.pod, t0.Add(c.after))
 		if got.kind != c.kind {
 			t.Errorf("%s: %+v", name, got)

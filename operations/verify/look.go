@@ -22,11 +22,12 @@ const (
 	ReasonDamaged          = "Damaged"     // files are missing or not what was written
 	ReasonNotRestored      = "NotRestored" // the storage does not have what it should
 	ReasonTimedOut         = "TimedOut"
-	ReasonNotStarted       = "NotStarted" // the pod did not come to run
-	ReasonNoPod            = "NoPod"      // there is none to make it after
-	ReasonStorage          = "Storage"    // the restore did not get at the storage, or failed otherwise
-	ReasonNoResult         = "NoResult"   // it ran, and did not say what it found
-	ReasonNotWanted        = "NotWanted"  // its schedule went, or asks for none any more
+	ReasonNotStarted       = "NotStarted"   // the pod did not come to run
+	ReasonNoPod            = "NoPod"        // there is none to make it after
+	ReasonStorage          = "Storage"      // the restore did not get at the storage, or failed otherwise
+	ReasonNoResult         = "NoResult"     // it ran, and did not say what it found
+	ReasonNotSupported     = "NotSupported" // it is of Anna
+	ReasonNotWanted        = "NotWanted"    // its schedule went, or asks for none any more
 )
 
 const (

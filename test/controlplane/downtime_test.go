@@ -41,7 +41,7 @@ func TestWebhookDown(t *testing.T) {
 	if !addedTo(typed(t, got)).none() {
 		t.Errorf("added %+v by a webhook that is stopped", addedTo(typed(t, got)))
 	}
-	onlyOurs(t, normal(t, plain), normal(t, got))
+	onlyOurs(t, "", normal(t, plain), normal(t, got))
 
 	asking := pod.DeepCopy()
 	asking.SetAnnotations(map[string]string{api.AnnotationRestore: backup})

@@ -29,6 +29,9 @@ func additions(template *corev1.PodTemplateSpec, pod *corev1.Pod) []addition {
 				found = append(found, addition{kind, c.Name, c.Image})
 				continue
 			}
+			if hook := c.Lifecycle; hook != nil && hook.PreStop != nil && hook.PreStop.HTTPGet != nil && (before[i].Lifecycle == nil || before[i].Lifecycle.PreStop == nil) {
+				found = append(found, addition{"preStop hook", hook.PreStop.HTTPGet.Path, "of container " + c.Name + ", at port " + hook.PreStop.HTTPGet.Port.String()})
+			}
 			for _, m := range c.VolumeMounts {
 				if !slices.ContainsFunc(before[i].VolumeMounts, func(b corev1.VolumeMount) bool { return b.MountPath == m.MountPath }) &&
 					strings.HasPrefix(m.Name, "stategraft-") {

@@ -36,6 +36,8 @@ type Backend struct {
 	// Contents and Discard are those of nodeserver.Config, with its errors.
 	Contents func(ctx context.Context, prefix, name, of string) (node.Contents, error)
 	Discard  func(ctx context.Context, prefix, name string) (node.Discarded, error)
+	// Replay is that of Anna's.
+	Replay func(ctx context.Context, r node.ReplayRequest) (node.Replay, error)
 }
 
 // Pair is the content of Secret stategraft-grpc. The zero value is none: the sidecar
@@ -115,7 +117,7 @@ func Start(ip string, port int, pair Pair, backend Backend) (*Server, error) {
 		defer close(s.done)
 		nodeserver.Run(ctx, nodeserver.Config{
 			Address: ip, Port: port, TLSDir: s.dir,
-			Report: backend.Report, Backups: backend.Backups, Backup: backend.Backup, Contents: backend.Contents, Discard: backend.Discard,
+			Report: backend.Report, Backups: backend.Backups, Backup: backend.Backup, Contents: backend.Contents, Discard: backend.Discard, Replay: backend.Replay,
 			Log: slog.New(slog.DiscardHandler),
 		})
 	}()
@@ -161,10 +163,30 @@ func (s *Server) Close() {
 // mount, its address, and a container that runs. While restoring that is the init
 // container of the restore, else Medusa's.
 func (s *Server) Dress(pod *corev1.Pod, restoring bool) {
-	name, containers, statuses := patches.ContainerMedusa, &pod.Spec.Containers, &pod.Status.ContainerStatuses
 	if restoring {
-		name, containers, statuses = patches.ContainerRestore, &pod.Spec.InitContainers, &pod.Status.InitContainerStatuses
+		s.dress(pod, patches.ContainerRestore, &pod.Spec.InitContainers, &pod.Status.InitContainerStatuses)
+		return
 	}
+	s.dress(pod, patches.ContainerMedusa, &pod.Spec.Containers, &pod.Status.ContainerStatuses)
+}
+
+// DressAnna gives a pod what a node of Anna is asked at: the agent, as a native sidecar or
+// as an ordinary container, of a role such as memory.
+func (s *Server) DressAnna(pod *corev1.Pod, role string, native bool) {
+	containers, statuses := &pod.Spec.Containers, &pod.Status.ContainerStatuses
+	if native {
+		containers, statuses = &pod.Spec.InitContainers, &pod.Status.InitContainerStatuses
+	}
+	s.dress(pod, patches.ContainerAgent, containers, statuses)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[api.LabelInjected] = "anna"
+	at := slices.IndexFunc(*containers, func(c corev1.Container) bool { return c.Name == patches.ContainerAgent })
+	(*containers)[at].Env = append((*containers)[at].Env, corev1.EnvVar{Name: "STATEGRAFT_ROLE", Value: role})
+}
+
+func (s *Server) dress(pod *corev1.Pod, name string, containers *[]corev1.Container, statuses *[]corev1.ContainerStatus) {
 	var c *corev1.Container
 	for i := range *containers {
 		if (*containers)[i].Name == name {
