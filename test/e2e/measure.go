@@ -123,12 +123,16 @@ func (c *Cassandra) Serve(ctx context.Context) func() (Serving, error) {
 
 // Kill kills all processes of a container of the first pod, from outside.
 func (c *Cassandra) Kill(ctx context.Context, name string) error {
-	now, err := c.e.Pod(ctx, c.Namespace, c.Pod(0))
+	return c.killIn(ctx, c.Pod(0), name)
+}
+
+func (c *Cassandra) killIn(ctx context.Context, pod, name string) error {
+	now, err := c.e.Pod(ctx, c.Namespace, pod)
 	if err != nil {
 		return err
 	}
 	if err := cluster.KillContainer(container(now, name).ContainerID); err != nil {
-		return fmt.Errorf("killing container %s of %s: %w", name, c.Pod(0), err)
+		return fmt.Errorf("killing container %s of %s: %w", name, pod, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 //	medusa.go     Medusa, laid out like upstream's image
 //	variants.go   the same in Bitnami's layout, and for any user
 //	small.go      the agent, the webhook's image, and an S3 server
+//	anna.go       the test node in the layout of Anna's and Cloudburst's images
 //	files/        entry points and configuration
 //
 // The layout is the official images', so that a pod which works with them works
@@ -42,6 +43,7 @@ const (
 	Agent     = "stategraft.invalid/stategraft-agent:test"
 	Server    = "stategraft.invalid/stategraft:test" // webhook and controllers
 	S3        = "stategraft.invalid/s3:1"
+	Anna      = "stategraft.invalid/annanode:test" // stands in for Anna, its cache and Cloudburst
 
 	// Bitnami is Cassandra in the layout of Bitnami's image, in Cassandra's archive.
 	Bitnami = "stategraft.invalid/bitnami/cassandra:5.0"
@@ -51,7 +53,7 @@ const (
 
 // All are the names of the images that the pods of databases need, by the
 // archives that hold them.
-func All() []string { return []string{Agent, S3, Medusa, Cassandra} }
+func All() []string { return []string{Agent, S3, Medusa, Cassandra, Anna} }
 
 //go:embed files
 var files embed.FS
@@ -115,6 +117,8 @@ func find(ctx context.Context, name string) (r recipe, err error) {
 		r, err = serverRecipe(ctx)
 	case S3:
 		r = s3Recipe()
+	case Anna:
+		r, err = annaRecipe(ctx)
 	default:
 		return r, fmt.Errorf("there is no recipe for image %q", name)
 	}

@@ -19,21 +19,28 @@ const (
 	s3Version = "v1.8.0"
 )
 
-// agentRecipe is the agent on a busybox, as deploy/images makes it.
+// agentRecipe is the agent and its part for Anna on a busybox, as deploy/images makes it.
 func agentRecipe(ctx context.Context) (recipe, error) {
-	program, sum, err := program(ctx, "stategraft-agent")
+	agent, agentSum, err := program(ctx, "./cmd/stategraft-agent")
+	if err != nil {
+		return recipe{}, err
+	}
+	anna, annaSum, err := program(ctx, "./cmd/stategraft-anna")
 	if err != nil {
 		return recipe{}, err
 	}
 	return recipe{
 		image: archive.Image{Name: Agent, User: "65532:65532", Entrypoint: []string{"/usr/local/bin/stategraft-agent"},
 			Env: []string{"PATH=/usr/local/bin:/bin"}},
-		inputs: []string{"layout 1", sum},
+		inputs: []string{"layout 2", agentSum, annaSum},
 		build: func(ctx context.Context, root, _ string) error {
 			if err := cluster.BusyboxRoot(ctx, root); err != nil {
 				return err
 			}
-			return put(root, "usr/local/bin/stategraft-agent", program)
+			if err := put(root, "usr/local/bin/stategraft-anna", anna); err != nil {
+				return err
+			}
+			return put(root, "usr/local/bin/stategraft-agent", agent)
 		},
 		owner: own(),
 	}, nil
@@ -41,7 +48,7 @@ func agentRecipe(ctx context.Context) (recipe, error) {
 
 // serverRecipe is the webhook and the controllers, and nothing else.
 func serverRecipe(ctx context.Context) (recipe, error) {
-	program, sum, err := program(ctx, "stategraft")
+	program, sum, err := program(ctx, "./cmd/stategraft")
 	if err != nil {
 		return recipe{}, err
 	}
@@ -53,9 +60,9 @@ func serverRecipe(ctx context.Context) (recipe, error) {
 	}, nil
 }
 
-// program builds a program of this repository, and answers it with its digest:
-// its content decides whether its image is another one.
-func program(ctx context.Context, name string) (text []byte, sum string, err error) {
+// program builds a program of this repository, of its package, and answers it with its
+// digest: its content decides whether its image is another one.
+func program(ctx context.Context, pkg string) (text []byte, sum string, err error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return nil, "", err
@@ -64,9 +71,10 @@ func program(ctx context.Context, name string) (text []byte, sum string, err err
 	if err != nil {
 		return nil, "", fmt.Errorf("finding the repository: %w", err)
 	}
+	name := filepath.Base(pkg)
 	path := filepath.Join(dir, name)
 	if _, err := run(ctx, strings.TrimSpace(folder), []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", "-s -w",
-		"-o", path, "./cmd/"+name); err != nil {
+		"-o", path, pkg); err != nil {
 		return nil, "", err
 	}
 	if text, err = os.ReadFile(path); err != nil {

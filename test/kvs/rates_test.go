@@ -1,0 +1,122 @@
+package kvs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/anna/backup"
+	"github.com/stategraft/stategraft/agent/anna/client"
+	"github.com/stategraft/stategraft/agent/anna/replay"
+	"github.com/stategraft/stategraft/agent/anna/stage"
+	"github.com/stategraft/stategraft/agent/anna/wire"
+)
+
+// least is what share of the plain protocol's rate backup and replay have to reach.
+const least = 0.8
+
+// timed is a source of a backup that knows when the first key was asked for.
+type timed struct {
+	*client.Client
+	once  sync.Once
+	first time.Time
+}
+
+func (s *timed) Get(ctx context.Context, at string, keys []string) ([]wire.Tuple, error) {
+	s.once.Do(func() { s.first = time.Now() })
+	return s.Client.Get(ctx, at, keys)
+}
+
+// A backup reads the keys of a thread as fast as a client that reads them and drops
+// them, or nearly; a replay writes them as fast as one that checks nothing. They go
+// several times, turn and turn about.
+func TestRates(t *testing.T) {
+	d := Data{Keys: scale(10_000, 300_000), Seed: 21}
+	d.Large = d.Keys / 1000
+	// Less than Anna's 15 s: two reports are waited for before each backup.
+	cfg := wish{Memory: 1, Threads: 1, Report: time.Duration(scale(1, 5)) * time.Second}
+	one := start(t, cfg)
+	keys, tuples := make([]string, d.Keys), make([]wire.Tuple, d.Keys)
+	for i := range d.Keys {
+		tuples[i] = d.Tuple(i, 0)
+		keys[i] = tuples[i].Key
+	}
+	plain := bare(t)
+	began := time.Now()
+	if err := plain.Put(t.Context(), one.Routing[0], 1, tuples); err != nil {
+		t.Fatal(err)
+	}
+	put := []time.Duration{time.Since(began)}
+
+	storage, _ := shelf(t)
+	ours := connect(t, one.Routing, 1)
+	var get, backedUp []time.Duration
+	thread := "tcp://" + one.Memory[0] + ":6200"
+	rounds := scale(2, 6)
+	for round := range rounds {
+		name := fmt.Sprintf("b%d", round)
+		began = time.Now()
+		if _, err := plain.Get(t.Context(), thread, keys); err != nil {
+			t.Fatal(err)
+		}
+		get = append(get, time.Since(began))
+		source := &timed{Client: ours}
+		m, err := backup.Run(t.Context(), backup.Job{Name: name, Node: "memory-0", Role: "memory", Full: true, Tier: wire.Memory, Threads: 1,
+			Self: wire.Server{Public: one.Memory[0], Private: one.Memory[0]}, Local: one.Memory[0], Scratch: t.TempDir(), Period: cfg.Report}, source, storage, func(backup.Progress) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backedUp = append(backedUp, time.Since(source.first))
+		if m.Keys != int64(d.Keys) || m.Missing.Count != 0 {
+			t.Fatalf("the backup has %d of %d keys", m.Keys, d.Keys)
+		}
+	}
+
+	staged, err := stage.Fetch(t.Context(), storage, "rates", "b1", []string{"memory-0"}, nil, filepath.Join(t.TempDir(), "staged"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replayed []time.Duration
+	for range 2 {
+		// Keys are new to each of these clusters, as they were to the first.
+		other := start(t, cfg)
+		c := connect(t, other.Routing, 1)
+		began = time.Now()
+		if err := replay.Run(t.Context(), replay.Options{Client: c, Staged: staged}); err != nil {
+			t.Fatal(err)
+		}
+		replayed = append(replayed, time.Since(began))
+		if v, err := d.Verify(t.Context(), c, func(int) int { return 0 }, func(i int) bool { return i%7 == 0 }); err != nil || v.Wrong+v.Missing > 0 || v.Equal == 0 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if len(put) < 2 {
+			third := start(t, cfg)
+			began = time.Now()
+			if err := plain.Put(t.Context(), third.Routing[0], 1, tuples); err != nil {
+				t.Fatal(err)
+			}
+			put = append(put, time.Since(began))
+		}
+	}
+	for _, each := range []struct {
+		what         string
+		plain, timed []time.Duration
+	}{{"backup against GET", get, backedUp}, {"replay against lookup and PUT", put, replayed}} {
+		share := total(each.plain).Seconds() / total(each.timed).Seconds()
+		figure(t, "%s: %.0f %% (%s of %s; %d keys, %d runs of each)", each.what, 100*share,
+			rate(len(each.timed)*d.Keys, total(each.timed)), rate(len(each.plain)*d.Keys, total(each.plain)), d.Keys, len(each.plain))
+		if full() && share < least {
+			t.Errorf("%s is %.0f %%, less than %.0f %%", each.what, 100*share, 100*least)
+		}
+	}
+}
+
+func total(all []time.Duration) (sum time.Duration) {
+	for _, d := range all {
+		sum += d
+	}
+	return sum
+}
