@@ -1,6 +1,6 @@
 # Everything here needs Go and git, and nothing else, but for `make e2e`,
-# `make show-cassandra`, `make show-deploy`, `make show-restore` and
-# `make show-backup`: they run whole pods, as root on Debian, and install Debian's
+# `make show-cassandra`, `make show-deploy`, `make show-restore`, `make show-backup`
+# and `make show-kvs`: they run whole pods, as root on Debian, and install Debian's
 # packages that are missing. The first `make demo` or `make test` on a machine builds
 # a Kubernetes control plane from its Go modules, which takes 10 to 20 minutes on two
 # cores and is kept in the user's cache folder.
@@ -121,10 +121,9 @@ show-cassandra: ## what an injected pod has to show, on a node with real Cassand
 	@$(GO) run ./test/e2e/cmd/show -logs "$(E2E_LOGS)"
 
 .PHONY: e2e
-e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet; a Restore, and Backups
+e2e: ## the same, with lengths of time printed and not judged: for a machine that is not quiet; and a little of the next three
 	@$(GO) run ./test/e2e/cmd/show -times print -logs "$(E2E_LOGS)"
-	@$(GO) run ./test/e2e/cmd/restore -times print -only "one pod of three" -logs "$(E2E_LOGS)"
-	@$(GO) run ./test/e2e/cmd/backup -times print -only "TestTotalLoss,TestVerification" -logs "$(E2E_LOGS)"
+	@$(GO) run ./test/e2e/cmd/daily -times print -logs "$(E2E_LOGS)"
 
 .PHONY: manifests
 manifests: ## render the manifests of deploy from its chart; builds Helm, once
@@ -141,6 +140,10 @@ show-restore: rig ## what a Restore has to show, on a node with real Cassandra a
 .PHONY: show-backup
 show-backup: rig ## what backups have to show, on a node with real Cassandra and on the rig (root, Debian)
 	@$(GO) run ./test/e2e/cmd/backup -timeout 2h -logs "$(CURDIR)/bin/backup-logs"
+
+.PHONY: show-kvs
+show-kvs: rig ## what Anna and Cloudburst have to show, on a node with test nodes in their place (root, Debian)
+	@$(GO) run ./test/e2e/cmd/kvs -timeout 2h -logs "$(CURDIR)/bin/kvs-logs"
 
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff
