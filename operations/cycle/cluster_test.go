@@ -75,6 +75,31 @@ func TestOneOfACluster(t *testing.T) {
 	}
 }
 
+// A tier of one node is nowhere while its pod is re-created; the others wait for it all
+// the same, but not for ever.
+func TestTierOfOne(t *testing.T) {
+	w := newWorld(t, asks)
+	w.add("disk", "disk-0")
+	w.settled()
+	w.change("2")
+	for n := 1; n <= 4; n++ {
+		for range 3 {
+			w.settled()
+		}
+		if len(w.evicted) != n {
+			t.Fatalf("evicted %q, want %d", w.evicted, n)
+		}
+		if gone := w.evicted[n-1]; gone != "disk-0" {
+			w.comes(gone, true)
+			continue
+		}
+		w.clock = w.clock.Add(longestAway) // its StatefulSet has been deleted
+	}
+	if !slices.Contains(w.evicted, "disk-0") {
+		t.Errorf("evicted %q", w.evicted)
+	}
+}
+
 // A backup, or a Restore that does not mark the namespace, is waited for.
 func TestWaitsForWhatIsUnderWay(t *testing.T) {
 	for name, c := range map[string]struct {

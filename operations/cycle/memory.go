@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
 // memory is what is known for as long as the process lives. The next one knows less, and
@@ -67,11 +69,28 @@ func (m *memory) of(g *group, now time.Time) (*evicted, time.Duration) {
 	return nil, now.Sub(k.calm)
 }
 
-func (m *memory) evict(g *group, pod *corev1.Pod) {
+func (m *memory) evict(g *group, pod *corev1.Pod, now time.Time) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	k := m.get(g)
-	k.evicted, k.calm = &evicted{string(pod.UID), len(g.members)}, time.Time{}
+	k.evicted = &evicted{uid: string(pod.UID), count: len(g.members), configMap: configMapOf(pod), database: pod.Labels[api.LabelInjected], at: now}
+	k.calm = time.Time{}
+}
+
+// away are the evicted pods of workloads that have no pod at all now: no group tells of them.
+func (m *memory) away(namespace string, groups []*group, now time.Time) (gone []*evicted) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	there := map[key]bool{}
+	for _, g := range groups {
+		there[keyOf(g)] = true
+	}
+	for k, v := range m.known {
+		if k.namespace == namespace && !there[k] && v.evicted != nil && now.Sub(v.evicted.at) < longestAway {
+			gone = append(gone, v.evicted)
+		}
+	}
+	return gone
 }
 
 // news tells whether a text is another than the last of the workload.

@@ -51,6 +51,21 @@ type situation struct {
 type evicted struct {
 	uid   string
 	count int
+
+	// What tells whether others share its ConfigMap while none of its workload is there.
+	configMap, database string
+	at                  time.Time
+}
+
+// longestAway is for how long others wait for a workload of which no pod is there: its
+// owner may be gone for good.
+const longestAway = 10 * time.Minute
+
+// follows tells whether the workload reads the ConfigMap of a pod that was evicted.
+func (g *group) follows(e *evicted) bool {
+	return slices.ContainsFunc(g.members, func(m member) bool {
+		return configMapOf(m.pod) == e.configMap && m.pod.Labels[api.LabelInjected] == e.database
+	})
 }
 
 // The reasons for which nothing is done now.

@@ -74,9 +74,9 @@ func TestNext(t *testing.T) {
 		{what: "not Ready, at once", pods: "Oo", edit: func(_ *group, s *situation) { s.calm = 0 }, evict: "kvs-1", outdated: 2},
 		{what: "one is missing", pods: "OO", edit: func(g *group, _ *situation) { g.wanted = 3 }, wait: waitNext, outdated: 2},
 		{what: "one goes", pods: "OO", edit: func(g *group, _ *situation) { g.members[1].pod.DeletionTimestamp = &metav1.Time{Time: now} }, wait: waitNext, outdated: 2},
-		{what: "the cache has not seen it go", pods: "OO", edit: func(_ *group, s *situation) { s.evicted = &evicted{"u-kvs-1", 2} }, wait: waitNext, outdated: 2},
-		{what: "not of a StatefulSet, gone", pods: "O", edit: func(g *group, s *situation) { g.wanted, s.evicted = 0, &evicted{"x", 2} }, wait: waitNext, outdated: 1},
-		{what: "not of a StatefulSet, back", pods: "ON", edit: func(g *group, s *situation) { g.wanted, s.evicted = 0, &evicted{"x", 2} }, evict: "kvs-0", outdated: 1},
+		{what: "the cache has not seen it go", pods: "OO", edit: func(_ *group, s *situation) { s.evicted = &evicted{uid: "u-kvs-1", count: 2} }, wait: waitNext, outdated: 2},
+		{what: "not of a StatefulSet, gone", pods: "O", edit: func(g *group, s *situation) { g.wanted, s.evicted = 0, &evicted{uid: "x", count: 2} }, wait: waitNext, outdated: 1},
+		{what: "not of a StatefulSet, back", pods: "ON", edit: func(g *group, s *situation) { g.wanted, s.evicted = 0, &evicted{uid: "x", count: 2} }, evict: "kvs-0", outdated: 1},
 		{what: "nobody's", pods: "O", edit: func(g *group, _ *situation) { g.owner = owner{} }, wait: waitNobody, outdated: 1},
 		{what: "a ConfigMap that is gone", pods: "O", edit: func(g *group, _ *situation) { g.members[0].current = "" }},
 	} {

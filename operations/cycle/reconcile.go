@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if len(members) > 0 {
 		again = r.options.Every
 	}
+	away := r.memory.away(name, groups, r.options.Clock())
 	situations := make([]situation, len(groups))
 	for i, g := range groups {
 		s := situation{restoring: namespace.Labels[api.LabelRestoring] == api.RestoringTrue, settle: r.options.Settle,
@@ -58,6 +60,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	for i, g := range groups {
 		s := situations[i]
+		s.others = slices.ContainsFunc(away, g.follows)
 		for j, other := range groups {
 			s.others = s.others || i != j && g.shares(other) && !other.whole(situations[j])
 		}
@@ -230,7 +233,7 @@ func (r *reconciler) carryOut(ctx context.Context, g *group, out step, all []mem
 		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	restarted.WithLabelValues(resultEvicted).Inc()
-	r.memory.evict(g, pod)
+	r.memory.evict(g, pod, r.options.Clock())
 	r.memory.news(g, "")
 	log.FromContext(ctx).Info("pod evicted for its changed ConfigMap", "pod", pod.Name, "configMap", configMapOf(pod), "left", len(out.outdated)-1)
 	r.write.say(g, pod.Namespace, corev1.EventTypeNormal, eventRestart, fmt.Sprintf("pod %s is re-created: ConfigMap %s has changed since it was started; %d of %d pods are left",

@@ -32,8 +32,9 @@
 //
 // What does not: it never spins, where Anna's threads do; the keys of a join are sent once
 // and not for ever, with which Anna's nodes block each other for good (observed with 20,000
-// keys in two nodes, a third of which joined with count 0: no thread of the two answered
-// any more); a list of the keys'
+// keys in two nodes, and a third that joined with count 0: no thread of the two answered
+// any more); all threads of a node know the same members from the start, where each of
+// Anna's asks for itself, and of nodes that start together one may never learn of the other; a list of the keys'
 // accesses is reported empty; metadata of several keys is asked for in one message;
 // caches of Cloudburst are not told of changes; what waits for the metadata of a key
 // is asked for again when a node departs.

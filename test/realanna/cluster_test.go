@@ -49,14 +49,21 @@ func start(t *testing.T, net *network, storage string, third int, s shape, routi
 	for _, n := range c.nodes {
 		n.start()
 	}
-	for range memory {
-		c.add(config.RoleMemory).start()
-	}
-	for range disk {
-		c.add(config.RoleDisk).start()
-	}
 	c.client = connect(t, c.routingHosts(), s.routing)
-	took := eventually(t, "all are members", time.Minute, func() bool { return c.members(wire.Memory) == memory && c.members(wire.Disk) == disk })
+	began := time.Now()
+	for i := range memory + disk {
+		role := config.RoleMemory
+		if i >= memory {
+			role = config.RoleDisk
+		}
+		c.add(role).start()
+		// One after the other. Each thread asks for the members itself, and thread 0 tells the
+		// others of those only that are new to itself (hydro-project/anna src/kvs/server.cpp,
+		// node_join_handler.cpp): of nodes that start together a thread may never learn of the
+		// other, and keys are not answered for good. Observed in one of eight clusters.
+		eventually(t, "the node is a member", time.Minute, func() bool { return max(0, c.members(wire.Memory))+max(0, c.members(wire.Disk)) == i+1 })
+	}
+	took := time.Since(began)
 	for _, n := range c.nodes {
 		n.attend()
 	}
