@@ -71,9 +71,14 @@ func newRig(t *testing.T, mode string) *rig {
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
+// set changes a file in one step, as kubelet does: nobody reads half of it.
 func (r *rig) set(name, content string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.path(name), []byte(content), 0o600); err != nil {
+	half := r.path("." + name + ".half")
+	if err := os.WriteFile(half, []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(half, r.path(name)); err != nil {
 		r.t.Fatal(err)
 	}
 }
