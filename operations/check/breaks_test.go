@@ -52,7 +52,7 @@ func missing(r rig) {
 	if status != 1 || report.Result != check.Broken {
 		r.Errorf("status %d, %s", status, report.Result)
 	}
-	r.want(report, "references", check.Fail, "db/medusa", "is missing: Medusa does not start (ring-0)")
+	r.want(report, "references", check.Fail, "db/medusa", "is missing: the sidecar does not know where backups go (ring-0)")
 	r.want(report, "references", check.Fail, "db/medusa-bucket-key", "nothing under credentials")
 	r.want(report, "ptr-records", check.Fail, "db/StatefulSet/ring", "is missing")
 	if _, status, _ = r.run("", "--only", "admission,restore-policy"); status != 0 {

@@ -43,6 +43,17 @@ func (k *KVS) all(ctx context.Context, t *testing.T, d kvs.Data, more ...string)
 	}
 }
 
+// await waits until every key is served as it was written, and tells for how long.
+func (k *KVS) await(ctx context.Context, t *testing.T, d kvs.Data) time.Duration {
+	t.Helper()
+	began := time.Now()
+	var v kvs.Verified
+	if _, err := k.Client(ctx, &v, "await", dataFlags(d)...); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
 // ofSet selects the pods of a StatefulSet of the example.
 func ofSet(set string) api.RestorePods {
 	return api.RestorePods{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": set}}}
@@ -134,15 +145,7 @@ func TestKVSMembership(t *testing.T) {
 	step("ready", err)
 	k.written(ctx, t, d)
 	memory := k.as(memorySet)
-	await := func(d kvs.Data, more ...string) time.Duration {
-		t.Helper()
-		began := time.Now()
-		var v kvs.Verified
-		if _, err := k.Client(ctx, &v, "await", dataFlags(d, more...)...); err != nil {
-			t.Fatal(err)
-		}
-		return time.Since(began)
-	}
+	await := func(d kvs.Data) time.Duration { return k.await(ctx, t, d) }
 
 	began := time.Now()
 	step("routing deleted", k.deleteAll(ctx, routingSet))
