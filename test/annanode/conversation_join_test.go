@@ -85,6 +85,47 @@ func talkLargeJoin(t *testing.T, w world, k *talker) {
 	}
 }
 
+// talkTold tells threads of nodes with a count of -1: one that does not know the node takes it
+// into its ring, and sends and removes no key; to others it is no news.
+func talkTold(t *testing.T, w world, k *talker) {
+	first := w.add(t, wire.Memory)
+	all := values(60)
+	fill(t, k, w.routing(), all)
+	w.settle() // what changed since the last gossip goes to a new owner in any case
+	tell := func(tid int, message string) {
+		port := wire.PortJoin
+		if strings.Count(message, ":") == 3 {
+			port = wire.PortDepart
+		}
+		k.send(address(first.Private, port, tid), []byte(wire.PeerMessage(message)))
+		time.Sleep(200 * time.Millisecond)
+	}
+	served := func(what string) {
+		t.Helper()
+		eventually(t, "all keys are served "+what, func() bool { return count(t, k, w.routing(), all) == len(all) })
+	}
+	stranger := wire.Server{Public: "192.0.2.1", Private: "192.0.2.1"}
+	for tid := range 2 {
+		tell(tid, wire.JoinMessage(wire.Memory, stranger, -1))
+	}
+	for tid := range 2 {
+		tell(tid, wire.DepartMessage(wire.Memory, stranger))
+	}
+	served("after a node that was told of is gone")
+
+	second := w.add(t, wire.Memory)
+	served("after a join")
+	tell(1, wire.DepartMessage(wire.Memory, second))
+	for range 2 {
+		for tid := range 2 {
+			tell(tid, wire.JoinMessage(wire.Memory, second, -1))
+		}
+	}
+	all = values(600)
+	fill(t, k, w.routing(), all)
+	served("after a thread was told of a peer")
+}
+
 func talkSelfDepart(t *testing.T, w world, k *talker) {
 	first := w.add(t, wire.Memory)
 	second := w.add(t, wire.Memory)

@@ -46,6 +46,7 @@ var scenarios = []struct {
 	{"gossip to disk", spec{Threads{1, 1, 1}, Replication{1, 1, 1}}, talkGossip},
 	{"replication", spec{Threads{1, 1, 1}, Replication{1, 0, 1}}, talkReplication},
 	{"few keys join", spec{Threads{1, 1, 1}, Replication{1, 0, 1}}, talkSmallJoin},
+	{"a thread is told of a peer", spec{Threads{2, 1, 1}, Replication{1, 0, 1}}, talkTold},
 	{"many keys join", spec{Threads{1, 1, 1}, Replication{1, 0, 1}}, talkLargeJoin},
 	{"a vanished reader", spec{Threads{1, 1, 1}, Replication{1, 0, 1}}, talkVanished},
 	{"more replicas than nodes", spec{Threads{1, 1, 1}, Replication{2, 0, 1}}, talkEndless},

@@ -74,13 +74,17 @@ func (t *kvs) tellThreads(port int, message string) {
 }
 
 // redistribute sends keys to a node that has joined: those that this thread no
-// longer owns, or, when the node has joined again, all that the node owns.
+// longer owns, or, when the node has joined again, all that the node owns; none for
+// a count below 0.
 //
 // Anna means to send 50 at a time to each thread and to remove them when all are
 // sent; but it takes what it sent off a copy of the list, and so sends the same 50
 // for ever, and removes nothing. The other keys are hidden: here they are not asked
 // for, there they are not.
 func (t *kvs) redistribute(n wire.Notice) {
+	if n.Count < 0 {
+		return
+	}
 	move := map[string][]string{}
 	var remove []string
 	for key, e := range t.entries {

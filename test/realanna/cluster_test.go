@@ -36,6 +36,33 @@ type cluster struct {
 // start starts a cluster of so many nodes, with sidecars; third is of their addresses.
 func start(t *testing.T, net *network, storage string, third int, s shape, routing, memory, disk int) *cluster {
 	t.Helper()
+	c := prepare(t, net, storage, third, s, routing)
+	began := time.Now()
+	for i := range memory + disk {
+		role := config.RoleMemory
+		if i >= memory {
+			role = config.RoleDisk
+		}
+		c.add(role).start()
+		// One after the other. Each thread asks for the members itself, and thread 0 tells the
+		// others of those only that are new to itself (hydro-project/anna src/kvs/server.cpp,
+		// node_join_handler.cpp): so of nodes that start together a thread may never learn of
+		// the other. Of 22 clusters started together 3 left keys unanswered for good, with no
+		// thread blocked; that this is why is read from the source, and was not seen itself. The
+		// sidecars mend it (together_test.go), and here there are none yet.
+		eventually(t, "the node is a member", time.Minute, func() bool { return max(0, c.members(wire.Memory))+max(0, c.members(wire.Disk)) == i+1 })
+	}
+	took := time.Since(began)
+	for _, n := range c.nodes {
+		n.attend()
+	}
+	t.Logf("a cluster of %d routing, %d memory and %d disk nodes, %+v: there after %s", routing, memory, disk, s, took.Round(time.Millisecond))
+	return c
+}
+
+// prepare starts the routing nodes of a cluster.
+func prepare(t *testing.T, net *network, storage string, third int, s shape, routing int) *cluster {
+	t.Helper()
 	makeBucket(t, storage)
 	c := &cluster{t: t, net: net, shape: s, dir: t.TempDir(), storage: storage, third: third}
 	t.Cleanup(func() {
@@ -50,24 +77,6 @@ func start(t *testing.T, net *network, storage string, third int, s shape, routi
 		n.start()
 	}
 	c.client = connect(t, c.routingHosts(), s.routing)
-	began := time.Now()
-	for i := range memory + disk {
-		role := config.RoleMemory
-		if i >= memory {
-			role = config.RoleDisk
-		}
-		c.add(role).start()
-		// One after the other. Each thread asks for the members itself, and thread 0 tells the
-		// others of those only that are new to itself (hydro-project/anna src/kvs/server.cpp,
-		// node_join_handler.cpp): of nodes that start together a thread may never learn of the
-		// other, and keys are not answered for good. Observed in one of eight clusters.
-		eventually(t, "the node is a member", time.Minute, func() bool { return max(0, c.members(wire.Memory))+max(0, c.members(wire.Disk)) == i+1 })
-	}
-	took := time.Since(began)
-	for _, n := range c.nodes {
-		n.attend()
-	}
-	t.Logf("a cluster of %d routing, %d memory and %d disk nodes, %+v: there after %s", routing, memory, disk, s, took.Round(time.Millisecond))
 	return c
 }
 

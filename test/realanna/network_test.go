@@ -11,6 +11,7 @@
 //	disk_test.go      the same where only the disk tier has the keys
 //	rates_test.go     against the plain protocol
 //	members_test.go   nodes that come and go
+//	together_test.go  nodes that start together
 package realanna
 
 import (

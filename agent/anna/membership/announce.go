@@ -14,7 +14,8 @@ import (
 // told: a node that just starts tells it itself, with a count that says more.
 const missed = 2
 
-// Announcer tells routing nodes that do not know this node of it.
+// Announcer tells routing nodes that do not know this node of it, and the threads of this
+// node of the others.
 type Announcer struct {
 	Messenger Messenger
 	Self      func(ctx context.Context) (wire.Server, error)
@@ -23,14 +24,18 @@ type Announcer struct {
 	Keep      func() Keep
 	Answers   func(ctx context.Context) bool // whether this node serves
 	Local     string                         // where this node is dialled; empty: 127.0.0.1
+	Threads   func() int                     // of this node; nil, or less than 1: not known, and none is told
 	Every     time.Duration                  // 0: Every
 	Log       *slog.Logger
+	// Watch tells of the end of the node's process; nil: Watch.
+	Watch func(ctx context.Context, host string, port int) (ended <-chan struct{}, err error)
 
 	lacking map[string]int // looks in a row, by routing node
 	said    string
 	counted counted
+	own     own
 
-	// telling is held while a routing node is told, and when this node leaves: nothing is
+	// telling is held while somebody is told, and when this node leaves: nothing is
 	// told behind that.
 	telling sync.Mutex
 	stage   leaving
@@ -77,6 +82,7 @@ func (a *Announcer) look(ctx context.Context) {
 	}
 	stage := a.at()
 	lacking, known, answers := map[string]int{}, 0, 0
+	var lists []wire.Membership
 	for _, host := range hosts {
 		m, err := a.Messenger.Members(ctx, host)
 		if ctx.Err() != nil {
@@ -92,6 +98,7 @@ func (a *Announcer) look(ctx context.Context) {
 		switch {
 		case ok && there == self:
 			known++
+			lists = append(lists, m)
 		case stage != stays:
 		case a.Tier == wire.Disk && len(m.Of(wire.Memory)) == 0:
 			// A routing node that knows disk nodes only ends (hydro-project/anna#57). A memory
@@ -105,6 +112,7 @@ func (a *Announcer) look(ctx context.Context) {
 	a.lacking = lacking
 	left := a.moved(stage, known, answers)
 	a.counted.change(func(c *Counts) { c.Known, c.Routing, c.Left = known, len(hosts), left })
+	a.tellOwn(ctx, self, lists)
 }
 
 // moved goes by what a look has shown that began at a stage.

@@ -4,6 +4,7 @@
 // (facts measured on real Anna; hydro-project/anna src/route/membership_handler.cpp).
 //
 //	announce.go  beside a KVS node: tells routing nodes that do not know it
+//	threads.go   and tells its threads of the others
 //	depart.go    beside a routing node: tells all that a node is gone for good
 //	leave.go     a KVS node that is stopped hands its keys over first
 //	handover.go  thread by thread
@@ -52,6 +53,7 @@ type Hosts func(ctx context.Context) ([]string, error)
 type Counts struct {
 	Looks, Troubles   int64 // looks at the lists, and those that came to nothing
 	Joins, Departs    int64 // messages about nodes, one for each node and receiver
+	Threads           int64 // times that a thread of this node was told of the others
 	Left              bool  // this node has handed its keys over
 	Known, Routing    int   // routing nodes that know this node, of those there are
 	Gone              int   // nodes that are members and gone, and not departed yet

@@ -256,7 +256,7 @@ func (a *anna) keep() membership.Keep {
 
 func (a *anna) announcer() *membership.Announcer {
 	return &membership.Announcer{
-		Messenger: a.messenger, Local: a.Local, Self: a.self, Tier: a.tier(), Keep: a.keep, Routing: a.routingHosts, Every: a.every, Log: a.Log,
+		Messenger: a.messenger, Local: a.Local, Self: a.self, Tier: a.tier(), Keep: a.keep, Routing: a.routingHosts, Threads: a.threads, Every: a.every, Log: a.Log,
 		Answers: func(ctx context.Context) bool { return membership.Listens(ctx, a.Local, wire.PortRequest) },
 	}
 }

@@ -127,14 +127,18 @@ func (s *Setup) public(ctx context.Context) (string, error) {
 // told: without a management it takes itself for a single machine.
 func (s *Setup) management(ctx context.Context, o config.Options) (string, error) {
 	host := o.Host(o.Services.Management, s.Pod.Namespace)
-	if host == "" || s.Pod.Kind == KindCloudburst {
+	if s.Pod.Kind == KindCloudburst {
 		return host, nil
+	}
+	if host == "" {
+		s.unmanaged("section "+config.SectionOptions+".services of "+config.File+" names none", host)
+		return "", nil
 	}
 	var said time.Time
 	for {
 		found, err := config.Addresses(ctx, s.Resolver, host)
 		if err == nil && len(found) == 0 {
-			s.Log.Info("no management: the DNS knows no such Service, so restarted nodes are not refilled by others, and caches hear of no changes", "service", host)
+			s.unmanaged("the DNS knows no such Service", host)
 			return "", nil
 		}
 		if err == nil {
@@ -145,6 +149,19 @@ func (s *Setup) management(ctx context.Context, o config.Options) (string, error
 			return "", fmt.Errorf("look for the management: %w", err)
 		}
 	}
+}
+
+// unmanaged says what it is to have no management. A KVS node joins with 0 then (mgmt_ip
+// "NULL"), on which its peers begin to send it keys, which Anna never finishes (package
+// management, restart).
+func (s *Setup) unmanaged(why, host string) {
+	if !s.holdsData() {
+		s.Log.Info("no management: "+why+", so caches hear of no changes", "service", host)
+		return
+	}
+	s.Log.Warn("no management: "+why+". This node's peers will send it keys, and where it takes over more than 50 of a thread they send the same ones for ever, and can block for good when it goes again. "+
+		"Before nodes are added or restarted apply the Deployment hydro-management of deploy/examples/anna, name its Service in "+config.SectionOptions+".services.management where it is called otherwise, and create the data nodes' pods anew, as they look for it at their start",
+		"service", host)
 }
 
 func (s *Setup) say(said time.Time, message string, err error) time.Time {

@@ -120,15 +120,36 @@ func stat(t *testing.T, path string) os.FileInfo {
 }
 
 func TestNoManagementNoMonitor(t *testing.T) {
-	r := newRig(t, KindAnna, config.RoleMemory)
-	r.zone.Host(host("hydro-management"))
-	r.zone.SRV(host("anna-monitoring"))
-	r.zone.Host(host("anna-monitoring"))
-	if e := r.run(t); e.Management != "NULL" || len(e.Monitoring) != 0 {
-		t.Errorf("%+v", e)
-	}
-	if got := text(t, filepath.Join(r.conf, config.File)); !strings.Contains(got, `mgmt_ip: "NULL"`) || !strings.Contains(got, "monitoring: []") {
-		t.Errorf("read in different ways:\n%s", got)
+	for name, c := range map[string]struct {
+		role  string
+		named bool
+		want  string // in the log
+		warns bool
+	}{
+		"memory":         {config.RoleMemory, true, "the DNS knows no such Service", true},
+		"disk":           {config.RoleDisk, true, "the DNS knows no such Service", true},
+		"none is wanted": {config.RoleMemory, false, "services of anna-config.yml names none", true},
+		"no data":        {config.RoleMonitoring, true, "caches hear of no changes", false},
+	} {
+		r := newRig(t, KindAnna, c.role)
+		r.zone.Host(host("hydro-management"))
+		r.zone.SRV(host("anna-monitoring"))
+		r.zone.Host(host("anna-monitoring"))
+		if !c.named {
+			conf := filepath.Join(r.Config, config.File)
+			r.write(t, "config/"+config.File, text(t, conf)+"stategraft: {services: {management: \"\"}}\n")
+		}
+		if e := r.run(t); e.Management != "NULL" || len(e.Monitoring) != 0 {
+			t.Errorf("%s: %+v", name, e)
+		}
+		got := text(t, filepath.Join(r.conf, config.File))
+		if !strings.Contains(got, `mgmt_ip: "NULL"`) || c.warns && !strings.Contains(got, "monitoring: []") {
+			t.Errorf("%s: read in different ways:\n%s", name, got)
+		}
+		said := r.log.String()
+		if warns := strings.Contains(said, "level=WARN") && strings.Contains(said, "the Deployment hydro-management of deploy/examples/anna"); warns != c.warns || !strings.Contains(said, c.want) {
+			t.Errorf("%s: %s", name, said)
+		}
 	}
 }
 
