@@ -94,8 +94,8 @@ var faults = []fault{
 	{name: "pod made anew", work: takes(5 * time.Second), ends: complete, happens: func(ctx context.Context, r *Ring, backup string) error {
 		return again(ctx, r, backup, setName+"-1")
 	}},
-	{name: "pod never comes", work: takes(time.Second), absent: []string{setName + "-2"}, timeout: 40 * time.Second, ends: partial},
-	{name: "pod vanishes", work: takes(20 * time.Second), timeout: 50 * time.Second, ends: partial, happens: func(ctx context.Context, r *Ring, backup string) error {
+	{name: "pod never comes", work: takes(time.Second), absent: []string{setName + "-2"}, timeout: 90 * time.Second, ends: partial},
+	{name: "pod vanishes", work: takes(20 * time.Second), timeout: 100 * time.Second, ends: partial, happens: func(ctx context.Context, r *Ring, backup string) error {
 		return errors.Join(running(ctx, r, backup), r.Node.End(ctx, r.Namespace, setName+"-1"))
 	}},
 	{name: "nothing in it", work: of(setName+"-1", sidecartest.Work{Takes: time.Second}), ends: partial},
@@ -104,7 +104,7 @@ var faults = []fault{
 	{name: "all fail", work: func(string) func(string, bool) sidecartest.Work {
 		return func(string, bool) sidecartest.Work { return sidecartest.Work{Takes: time.Second, Fails: true} }
 	}, ends: failed},
-	{name: "too slow", work: of(setName+"-1", sidecartest.Work{Takes: time.Hour, Objects: 1, Bytes: 1}), timeout: 30 * time.Second, ends: partial},
+	{name: "too slow", work: of(setName+"-1", sidecartest.Work{Takes: time.Hour, Objects: 1, Bytes: 1}), timeout: 90 * time.Second, ends: partial},
 	{name: "nobody there", work: takes(time.Second), absent: []string{setName + "-0", setName + "-1", setName + "-2"}, timeout: 20 * time.Second, ends: failed},
 	{name: "cancelled", spec: api.BackupSpec{Parallel: 1}, work: takes(10 * time.Second), ends: []api.BackupPhase{api.BackupCancelled}, happens: func(ctx context.Context, r *Ring, backup string) error {
 		err := running(ctx, r, backup)
