@@ -40,6 +40,11 @@ func TestDirectoryThatIsAFile(t *testing.T) {
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "ebs_1") {
 		t.Errorf("%v", err)
 	}
+	// A pod whose own commands make them starts all the same.
+	r.Renders = nil
+	if err := r.Run(t.Context()); err != nil || !strings.Contains(r.log.String(), "left to the pod's own commands") {
+		t.Errorf("%v; log\n%s", err, r.log)
+	}
 }
 
 func TestRoot(t *testing.T) {

@@ -95,8 +95,13 @@ func (s *Setup) Run(ctx context.Context) error {
 		conf.Options.Domain = config.DomainOf(text)
 	}
 	if s.Pod.Role == config.RoleDisk {
-		if err := s.directories(conf); err != nil {
-			return err
+		err := s.directories(conf)
+		switch {
+		case err == nil:
+		case len(s.Renders) > 0:
+			return err // Anna would start, and lose every write without a word
+		default:
+			s.Log.Warn("the disk tier's directories are left to the pod's own commands; without them Anna loses what is written there", "error", err)
 		}
 	}
 	if len(s.Renders) == 0 {
