@@ -24,7 +24,7 @@ func TestCluster(t *testing.T) {
 	const keys = 1500
 	cluster, err := annanode.StartCluster(t.Context(), annanode.ClusterConfig{Routing: 1, Memory: 2, Threads: annanode.Threads{Memory: 2}, Report: 300 * time.Millisecond})
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer cluster.Close()
 	c, err := client.New(t.Context(), client.Options{Listen: "127.0.0.1:0", Advertise: "127.0.0.1", Routing: cluster.RoutingHosts(), RoutingThreads: 1})

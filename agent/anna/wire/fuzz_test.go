@@ -24,12 +24,6 @@ func FuzzParse(f *testing.F) {
 		stable(t, b, appendsTo(AppendMultiCausal), ParseMultiCausal)
 		stable(t, b, appendsTo(AppendPriority), ParsePriority)
 		scansAlike(t, b)
-		if CanonicalLWW(b) {
-			m, _ := ParseLWW(b)
-			if string(AppendLWW(nil, m)) != string(b) {
-				t.Errorf("%q is not canonical", b)
-			}
-		}
 		n, failed := 0, false
 		for _, err := range KeySizes(b) {
 			if failed {

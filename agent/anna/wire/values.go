@@ -232,13 +232,3 @@ func ParsePriority(b []byte) (Priority, error) {
 	})
 	return m, err
 }
-
-// CanonicalLWW tells whether b is exactly what AppendLWW writes of the value in it:
-// the comparison needs no copy.
-func CanonicalLWW(b []byte) bool {
-	m, err := ParseLWW(b)
-	// Anything that is not as AppendLWW writes it, a field twice, one unknown, a number
-	// in more bytes than it needs, is longer; but for the order.
-	return err == nil && len(b) == numberSize(1, m.Timestamp)+bytesSize(2, len(m.Value)) &&
-		(m.Timestamp == 0 || b[0] == 1<<3)
-}
