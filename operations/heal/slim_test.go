@@ -33,11 +33,24 @@ func TestSlimPodSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n, limit = 1000, 2500 // bytes
+	// What the tests before this one still do counts too: the least of three is ours.
+	least := int64(1 << 62)
+	for range 3 {
+		least = min(least, slimPodSize(t, string(text), n))
+	}
+	t.Logf("figure: %d bytes for each pod that is Ready", least)
+	if least < limit/10 || least > limit {
+		t.Errorf("a pod takes %d bytes, more than %d or next to nothing", least, limit)
+	}
+}
+
+// slimPodSize is how many bytes each of n pods takes that are kept as the cache does.
+func slimPodSize(t *testing.T, text string, n int) int64 {
 	kept := make([]any, 0, n)
 	before := heap()
 	for i := range n {
 		var pod corev1.Pod
-		if err := json.Unmarshal([]byte(strings.Replace(string(text), `"cassandra-0"`, `"cassandra-`+strconv.Itoa(i)+`"`, 1)), &pod); err != nil {
+		if err := json.Unmarshal([]byte(strings.Replace(text, `"cassandra-0"`, `"cassandra-`+strconv.Itoa(i)+`"`, 1)), &pod); err != nil {
 			t.Fatal(err)
 		}
 		slim, err := slimPod(&pod)
@@ -46,12 +59,9 @@ func TestSlimPodSize(t *testing.T) {
 		}
 		kept = append(kept, slim)
 	}
-	each := (heap() - before) / n
+	each := (heap() - before) / int64(n)
 	runtime.KeepAlive(kept)
-	t.Logf("figure: %d bytes for each pod that is Ready", each)
-	if each > limit {
-		t.Errorf("a pod takes %d bytes, more than %d", each, limit)
-	}
+	return each
 }
 
 func heap() int64 {
