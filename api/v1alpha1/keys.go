@@ -20,6 +20,7 @@ const (
 // database (cassandra, anna, cloudburst), so that such pods can be selected.
 // Admission writes it and reads it nowhere: in a template that a live pod was
 // copied into it says nothing. Who selects by it looks for the containers too.
+// The controller writes it on pods that it has adopted (package adopted).
 const LabelInjected = Group + "/injected"
 
 // LabelRestoring stands on a namespace, with RestoringTrue, while a Restore of it is
@@ -100,6 +101,21 @@ const (
 	AnnotationRPO = Group + "/rpo"
 )
 
+// Adoption: pods that ran before they could be injected are given their containers while
+// they run (operations/adopt).
+const (
+	// AnnotationAdopt is AdoptRunning, for that to be done, or AdoptNever. The pod's wins
+	// over its namespace's; without either it is not done.
+	AnnotationAdopt = Group + "/adopt"
+	// AnnotationAdoptRenew, on a pod that is adopted, has its containers replaced by new
+	// ones, which read Secrets, ConfigMap and annotations as they are now: with any value
+	// that was not there before. The command line writes the time.
+	AnnotationAdoptRenew = Group + "/adopt-renew"
+
+	AdoptRunning = "running"
+	AdoptNever   = "never"
+)
+
 // Annotations lists every annotation that Stategraft reads.
 var Annotations = []string{
 	AnnotationRestore, AnnotationRestoreSource, AnnotationMedusaConfig, AnnotationStorageSecret,
@@ -108,6 +124,7 @@ var Annotations = []string{
 	AnnotationExpose, AnnotationOnConfigChange, AnnotationDecryptionSecret, AnnotationMedusaImage, AnnotationAgentImage, AnnotationSidecarResources,
 	AnnotationGRPCPort, AnnotationGRPCTLS, AnnotationHeldBack,
 	AnnotationBackupSchedule, AnnotationRetain, AnnotationRPO,
+	AnnotationAdopt, AnnotationAdoptRenew,
 }
 
 // Labels lists every label that Stategraft reads.
