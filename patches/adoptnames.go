@@ -37,7 +37,7 @@ const (
 	EnvAdoptedAt     = "STATEGRAFT_ADOPTED_AT"     // when it was added, RFC 3339 in UTC
 	EnvAdoptedPair   = "STATEGRAFT_ADOPTED_PAIR"   // what api.SecretGRPC held then, as a digest
 	EnvAdoptedRenew  = "STATEGRAFT_ADOPTED_RENEW"  // value of api.AnnotationAdoptRenew then
-	EnvAdoptedDigest = "STATEGRAFT_ADOPTED_DIGEST" // of the container without these five variables and its name
+	EnvAdoptedDigest = "STATEGRAFT_ADOPTED_DIGEST" // of the container without these five variables, its name, and the next two
 	EnvAdoptedDir    = "STATEGRAFT_ADOPTED_DIR"    // on a volume of the pod: the agent's binary, until it was taken
 	EnvAdoptedTakers = "STATEGRAFT_ADOPTED_TAKERS" // in the agent: who takes it, as in "snapshot-2 medusa-3"
 	EnvMemory        = "STATEGRAFT_MEMORY"         // in bytes: what the container keeps itself below

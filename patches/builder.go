@@ -42,6 +42,7 @@ type builder struct {
 	nodePort     int32
 	lifePort     int32 // of Anna's and Cloudburst's
 	responsePort int32 // of Anna's; and the next one
+	portsFrom    int32 // where in its range the search for a free port begins
 	guaranteed   bool
 	hostNetwork  bool // after the patch
 	token        bool // the pod's containers are given the service account's token

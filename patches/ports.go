@@ -50,7 +50,8 @@ func (b *builder) ports() error {
 }
 
 func (b *builder) firstFree(from int32) (int32, bool) {
-	for port := from; port < from+portRange; port++ {
+	for i := range int32(portRange) {
+		port := from + (b.portsFrom+i)%portRange
 		if _, ok := b.taken(port); !ok && port != b.grpcPort && port != b.snapshotPort && port != b.lifePort {
 			return port, true
 		}

@@ -116,6 +116,16 @@ var annotationCases = []struct{ key, value, remedy string }{
 	{api.AnnotationRPO, "30s", "at least 1m"},
 	{api.AnnotationHeldBack, "ignore", ""},
 	{api.AnnotationHeldBack, "true", "it takes ignore"},
+	{api.AnnotationAdopt, "running", ""},
+	{api.AnnotationAdopt, "never", ""},
+	{api.AnnotationAdopt, "true", "it takes running or never"},
+	{api.AnnotationAdopt, "", "it takes running or never"},
+	{api.AnnotationAdopt, "Running", "it takes running or never"},
+	{api.AnnotationAdoptRenew, "2026-11-30T02:00:00Z", ""},
+	{api.AnnotationAdoptRenew, " ", ""},
+	{api.AnnotationAdoptRenew, strings.Repeat("r", 128), ""},
+	{api.AnnotationAdoptRenew, strings.Repeat("r", 129), "up to 128 bytes"},
+	{api.AnnotationAdoptRenew, "", "such as the time"},
 }
 
 // cassandraPod is a pod that is injected as it is.
@@ -175,7 +185,8 @@ func TestAnnotationValues(t *testing.T) {
 
 // followedLater tells whether it is the controller that follows an annotation.
 func followedLater(key string) bool {
-	return key == api.AnnotationBackupSchedule || key == api.AnnotationRetain || key == api.AnnotationRPO || key == api.AnnotationOnConfigChange
+	return key == api.AnnotationBackupSchedule || key == api.AnnotationRetain || key == api.AnnotationRPO || key == api.AnnotationOnConfigChange ||
+		key == api.AnnotationAdopt || key == api.AnnotationAdoptRenew
 }
 
 // injectedAllTheSame expects that a bad value of such an annotation takes nothing from the

@@ -125,12 +125,13 @@ func oneDocument(text []byte) error {
 }
 
 // perPod are the annotations that make no sense as a default of all pods.
-var perPod = []string{api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationContainer, api.AnnotationDataVolume}
+var perPod = []string{api.AnnotationRestore, api.AnnotationRestoreSource, api.AnnotationContainer, api.AnnotationDataVolume, api.AnnotationAdoptRenew}
 
 // perNamespace are those that nobody reads from the configuration: the controllers that
 // follow them go by what stands on the objects. Nothing that is added to a pod depends on
 // them.
-var perNamespace = []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO, api.AnnotationOnConfigChange}
+var perNamespace = []string{api.AnnotationBackupSchedule, api.AnnotationRetain, api.AnnotationRPO, api.AnnotationOnConfigChange,
+	api.AnnotationAdopt, api.AnnotationAdoptRenew}
 
 // noDefault are all that cannot be a default for that reason: of expose the pod is told,
 // too.

@@ -59,8 +59,8 @@ type Outcome struct {
 //	any but inject or already-injected     | yes     | refuse, the same reason
 //
 // Settings are bad where a value is that what is added depends on. The annotations that
-// the controller follows (backup-schedule, retain, rpo, on-config-change) are not among them: a bad value
-// must not end the backups that there are. It is warned of.
+// the controller follows (backup-schedule, retain, rpo, on-config-change, adopt, adopt-renew) are not
+// among them: a bad value must not end the backups that there are. It is warned of.
 //
 // A pending order of a Restore is a restore that is asked for. It stands instead of
 // the namespace's annotation, and a pod with an annotation of its own beside it is
@@ -70,6 +70,12 @@ func Decide(in Input) Outcome {
 	if err != nil {
 		return unreadable(in, err)
 	}
+	out, _ := decideOnPod(pod, in)
+	return out
+}
+
+// decideOnPod also gives the settings that were decided by.
+func decideOnPod(pod *workload.Pod, in Input) (Outcome, *resolved) {
 	pod.Claims = in.Claims
 	r := resolve(pod, in.Namespace, in.Config, in.order(pod.Metadata.Name))
 	if in.Config.NativeSidecars == "auto" {
@@ -89,7 +95,7 @@ func Decide(in Input) Outcome {
 		bad, _ := r.problemOf(api.AnnotationRestore)
 		out.refuse(r.settings.Restore, bad.text)
 	}
-	return out
+	return out, &r
 }
 
 func decide(pod *workload.Pod, r *resolved, in Input) Outcome {

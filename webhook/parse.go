@@ -64,6 +64,23 @@ func onConfigChange(text string) error {
 	return nil
 }
 
+func adopt(text string) error {
+	if text != api.AdoptRunning && text != api.AdoptNever {
+		return fmt.Errorf("it takes %s or %s", api.AdoptRunning, api.AdoptNever)
+	}
+	return nil
+}
+
+// renewLimit is how long the value may be: each container that is added has it in a variable.
+const renewLimit = 128
+
+func renew(text string) error {
+	if text == "" || len(text) > renewLimit {
+		return fmt.Errorf("it takes any text of up to %d bytes that was not there before, such as the time", renewLimit)
+	}
+	return nil
+}
+
 func objectName(text string) (string, error) {
 	if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 {
 		return "", errors.New("it takes the name of an object in the pod's namespace (lower case letters, digits, - and .)")

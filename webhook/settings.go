@@ -77,6 +77,9 @@ func resolve(pod *workload.Pod, ns Namespace, config *Config, order api.Order) r
 	if r.retained && !r.scheduled {
 		r.warnings = append(r.warnings, "annotation "+api.AnnotationRetain+" says nothing without "+api.AnnotationBackupSchedule)
 	}
+	if _, shared := ns.Annotations[api.AnnotationAdoptRenew]; shared {
+		r.warnings = append(r.warnings, "annotation "+api.AnnotationAdoptRenew+" says nothing on a namespace; it belongs on pods that are adopted")
+	}
 	r.hints.NamespaceLabelled, r.hints.NamespaceLabel = ns.Labelled(), ns.Labels[api.LabelInject]
 	r.hints.AnyUID = config.Medusa.AnyUIDImage != ""
 	r.settings.PodSecurity = ns.PodSecurity()
@@ -186,6 +189,10 @@ func (r *resolved) set(key, text string) (err error) {
 		_, err = api.ParseRetain(text)
 	case api.AnnotationRPO:
 		_, err = api.ParseRPO(text)
+	case api.AnnotationAdopt: // so are these two, which have nothing to say to a pod that is created
+		err = adopt(text)
+	case api.AnnotationAdoptRenew:
+		err = renew(text)
 	default:
 		err = errors.New("it is not read by this version")
 	}

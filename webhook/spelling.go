@@ -32,7 +32,8 @@ func misspelt(pod *workload.Pod, ns Namespace) []string {
 // carriesOwn tells whether the pod has a container of ours.
 func carriesOwn(pod *workload.Pod) bool {
 	own := func(c workload.Container) bool { return workload.Own(c.Name) }
-	return slices.ContainsFunc(pod.Spec.Containers, own) || slices.ContainsFunc(pod.Spec.InitContainers, own)
+	return slices.ContainsFunc(pod.Spec.Containers, own) || slices.ContainsFunc(pod.Spec.InitContainers, own) ||
+		slices.ContainsFunc(pod.Spec.Ephemeral, func(c workload.Named) bool { return workload.Own(c.Name) }) // adopted
 }
 
 // ourOwn are keys that Stategraft writes on pods and namespaces.

@@ -39,6 +39,11 @@ func TestMisspelt(t *testing.T) {
 		{what: "decryption", ns: map[string]string{"stategraft.io/decription-secret": "age"}, want: "did you mean stategraft.io/decryption-secret?"},
 		{what: "on-config-change alone", pod: map[string]string{"stategraft.io/on-config-change": "restart"}, want: "annotation stategraft.io/on-config-change says nothing without stategraft.io/config-map"},
 		{what: "on-config-change of the namespace", ns: map[string]string{"stategraft.io/on-config-change": "restart"}, deny: "says nothing"},
+		{what: "adopt", ns: map[string]string{"stategraft.io/adpot": "running"}, want: "annotation stategraft.io/adpot of the namespace is not known; did you mean stategraft.io/adopt?"},
+		{what: "adopt-renew", pod: map[string]string{"stategraft.io/adoptrenew": "now"}, want: "did you mean stategraft.io/adopt-renew?"},
+		{what: "adopt-renew of the namespace", ns: map[string]string{"stategraft.io/adopt-renew": "now"}, want: "annotation stategraft.io/adopt-renew says nothing on a namespace"},
+		{what: "adopt-renew of the pod", pod: map[string]string{"stategraft.io/adopt-renew": "now"}, deny: "says nothing"},
+		{what: "adopt as a label", labels: map[string]string{"stategraft.io/adopt": "running"}, want: "stategraft.io/adopt of the pod is read as an annotation, not as a label"},
 		{what: "our own mark", pod: map[string]string{"stategraft.io/injected": "cassandra"}, deny: "injected"},
 	} {
 		raw := withMetadata(t, annotated(t, cassandraPod, c.pod), "labels", c.labels)

@@ -56,6 +56,7 @@ type Owner struct {
 type Spec struct {
 	InitContainers []Container       `json:"initContainers"`
 	Containers     []Container       `json:"containers"`
+	Ephemeral      []Named           `json:"ephemeralContainers"`
 	Volumes        []Volume          `json:"volumes"`
 	Security       SecurityContext   `json:"securityContext"`
 	Resources      *Resources        `json:"resources"`
@@ -77,6 +78,11 @@ type Spec struct {
 	OS             struct {
 		Name string `json:"name"`
 	} `json:"os"`
+}
+
+// Named is what is read of an entry that only its name matters of.
+type Named struct {
+	Name string `json:"name"`
 }
 
 // Gate is a core/v1 PodSchedulingGate.

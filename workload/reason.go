@@ -36,6 +36,8 @@ const (
 	ReasonNameConflict         Reason = "name-conflict"
 	ReasonQuotaExceeded        Reason = "quota-exceeded"
 	ReasonHeldBack             Reason = "held-back"
+	ReasonNoData               Reason = "no-data"  // adoption alone: a pod that keeps no data
+	ReasonSubPath              Reason = "sub-path" // adoption alone: Kubernetes forbids such mounts there
 	ReasonAlreadyInjected      Reason = "already-injected"
 	ReasonUnreadablePod        Reason = "unreadable-pod"
 	ReasonNotAPodCreation      Reason = "not-a-pod-creation"
@@ -48,7 +50,7 @@ var Reasons = []Reason{
 	ReasonNotADatabase, ReasonAmbiguousContainer, ReasonAlreadyHasBackup, ReasonRunsToCompletion,
 	ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID, ReasonNothingToRestore,
 	ReasonCannotRestore, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded, ReasonHeldBack,
-	ReasonAlreadyInjected, ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
+	ReasonNoData, ReasonSubPath, ReasonAlreadyInjected, ReasonUnreadablePod, ReasonNotAPodCreation, ReasonInternalError,
 }
 
 // Decision is what recognition makes of a pod: the one value that the webhook,
@@ -76,7 +78,7 @@ func (r Reason) Wanted() bool {
 	switch r {
 	case ReasonAmbiguousContainer, ReasonDataNotOnVolume, ReasonNoStableIdentity, ReasonUnsupportedUID,
 		ReasonUnsupportedOS, ReasonBadAnnotation, ReasonPortConflict, ReasonNameConflict, ReasonQuotaExceeded,
-		ReasonHeldBack, ReasonNothingToRestore, ReasonCannotRestore, ReasonUnreadablePod, ReasonInternalError:
+		ReasonHeldBack, ReasonSubPath, ReasonNothingToRestore, ReasonCannotRestore, ReasonUnreadablePod, ReasonInternalError:
 		return true
 	}
 	return false
