@@ -31,6 +31,8 @@ type Config struct {
 	CassandraConfig string
 	Owner           files.Owner // who gets what is written; nobody where the user is right already
 	Poll            time.Duration
+	// Alone is set where no other container waits for the agent's binary.
+	Alone bool
 	// Bare has Setup do without a medusa.ini: what follows needs none.
 	Bare bool
 	// TidyAfter is how long CQL has to answer until the data from before a restore
@@ -96,7 +98,7 @@ const remind = 10 * time.Minute
 // ends. Nothing that goes wrong ends it: a container that exits would make the
 // database's pod unready.
 func Run(ctx context.Context, c Config) {
-	placed := false
+	placed := c.Alone
 	kept := c.startTidy(ctx)
 	var last State
 	var said time.Time

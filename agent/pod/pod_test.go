@@ -172,6 +172,22 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestAlone: nothing waits for the agent's binary, so there is no copy of it.
+func TestAlone(t *testing.T) {
+	c, log := config(t)
+	c.Alone = true
+	project(t, c.Places.User, "[storage]\nstorage_provider = s3\nbucket_name = b\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { Run(ctx, c); close(ended) }()
+	eventually(t, "it is ready", func() bool { return state(c).State == ready })
+	cancel()
+	<-ended
+	if _, err := os.Stat(c.Places.Binary()); !os.IsNotExist(err) || strings.Contains(log.String(), "placed") {
+		t.Errorf("%v, %s", err, log)
+	}
+}
+
 func TestSetup(t *testing.T) {
 	c, _ := config(t)
 	if err := Setup(c); err == nil || !strings.Contains(err.Error(), "waiting for the ConfigMap") {

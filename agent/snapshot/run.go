@@ -22,8 +22,11 @@ type Config struct {
 	Timeout   time.Duration // of one nodetool run
 	StopLimit time.Duration // for which a running backup keeps the server up
 	Temp      string        // private directory
-	Secrets   *event.Secrets
-	Log       *slog.Logger
+	// Busy tells whether a backup is running; nil to go by what Medusa's container tells in
+	// its state file.
+	Busy    func() bool
+	Secrets *event.Secrets
+	Log     *slog.Logger
 }
 
 // retry is the time between two tries to get what the server waits for.
@@ -53,7 +56,10 @@ func Run(ctx context.Context, c Config) {
 	go func() { _ = web.Serve(listener) }()
 	c.Log.Info("serving", "address", address)
 
-	busy := func() bool { return supervise.Busy(c.Places.State("medusa")) }
+	busy := c.Busy
+	if busy == nil {
+		busy = func() bool { return supervise.Busy(c.Places.State("medusa")) }
+	}
 	sweeper := &Sweeper{
 		Server: server, Delay: time.Minute, Age: 24 * time.Hour, Every: time.Hour, Retry: 30 * time.Second,
 		Seen: c.Places.State("snapshots"), Busy: busy, Now: time.Now,

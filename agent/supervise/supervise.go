@@ -28,6 +28,9 @@ type Config struct {
 	// Hold, where set, returns when Medusa may be started for the first time, or
 	// when the context ends.
 	Hold func(ctx context.Context)
+	// Halt, where set, is asked at each look while Medusa runs: an error ends it, also in
+	// the middle of a backup, and it is started again when Prepare allows that.
+	Halt func(backup bool) error
 	// Watch are the files that Medusa reads at its start only.
 	Watch     []string
 	Marker    string // exists while a backup is running
@@ -124,6 +127,13 @@ func (s *supervisor) once(ctx context.Context, spec process.Spec) {
 			<-complete
 			return
 		case <-tick.C:
+			if err := s.halt(); err != nil {
+				s.Log.Warn("stopping Medusa", "reason", err.Error(), "backup", s.backup())
+				p.Stop(process.Grace)
+				<-complete
+				s.died(ctx, time.Since(start), "stopped: "+err.Error())
+				return
+			}
 			if s.look(watched) {
 				s.Log.Info("restarting Medusa: its configuration has changed")
 				p.Stop(process.Grace)
@@ -132,6 +142,14 @@ func (s *supervisor) once(ctx context.Context, spec process.Spec) {
 			}
 		}
 	}
+}
+
+// halt tells why Medusa has to end now.
+func (s *supervisor) halt() error {
+	if s.Halt == nil {
+		return nil
+	}
+	return s.Halt(s.backup())
 }
 
 // look tells of a running backup, and whether Medusa is to be restarted: not in the

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/medusa"
 	"github.com/stategraft/stategraft/agent/pod"
@@ -57,12 +58,19 @@ func snapshots(*cobra.Command, []string) error {
 	ctx, cancel := signals()
 	defer cancel()
 	process.Reap()
+	serveSnapshots(ctx, log, secrets, nil)
+	return nil
+}
+
+// serveSnapshots ends with the context; busy tells whether a backup is running, nil for
+// what Medusa's state file says.
+func serveSnapshots(ctx context.Context, log *slog.Logger, secrets *event.Secrets, busy func() bool) {
 	port, err := number("STATEGRAFT_SNAPSHOT_PORT")
 	jmx, err2 := number("STATEGRAFT_JMX_PORT")
 	if err = errors.Join(err, err2); err != nil || port == 0 {
 		log.Error("degraded: STATEGRAFT_SNAPSHOT_PORT or STATEGRAFT_JMX_PORT is wrong", "error", fmt.Sprint(err))
 		<-ctx.Done()
-		return nil
+		return
 	}
 	if jmx == 0 {
 		jmx = 7199 // nodetool's own default
@@ -71,9 +79,8 @@ func snapshots(*cobra.Command, []string) error {
 		Places: places(), Port: port, JMXPort: jmx,
 		Timeout:   length("STATEGRAFT_NODETOOL_TIMEOUT", 15*time.Minute, log),
 		StopLimit: length("STATEGRAFT_STOP_LIMIT", stopLimit, log),
-		Temp:      os.TempDir(), Secrets: secrets, Log: log,
+		Temp:      os.TempDir(), Busy: busy, Secrets: secrets, Log: log,
 	})
-	return nil
 }
 
 func serve(*cobra.Command, []string) error {
@@ -81,6 +88,13 @@ func serve(*cobra.Command, []string) error {
 	ctx, cancel := signals()
 	defer cancel()
 	process.Reap()
+	serveMedusa(ctx, log, secrets, func(*supervise.Config) {})
+	return nil
+}
+
+// serveMedusa ends with the context, when both services have; change changes how Medusa
+// is supervised.
+func serveMedusa(ctx context.Context, log *slog.Logger, secrets *event.Secrets, change func(*supervise.Config)) {
 	places := places()
 	watch := []string{places.Ini(), places.Yaml(), places.Credentials()}
 	ca, certificate, key := render.TLSFiles(places.GRPCTLS)
@@ -96,8 +110,9 @@ func serve(*cobra.Command, []string) error {
 	if err != nil || port == 0 {
 		port = 9042
 	}
-	go serveNode(ctx, log, secrets)
-	supervise.Run(ctx, supervise.Config{
+	told := make(chan struct{})
+	go func() { defer close(told); serveNode(ctx, log, secrets) }()
+	c := supervise.Config{
 		Hold: func(ctx context.Context) {
 			holdBack(ctx, port, length("STATEGRAFT_DATABASE_FIRST", databaseFirst, log), log)
 		},
@@ -108,8 +123,10 @@ func serve(*cobra.Command, []string) error {
 		Poll:      length("STATEGRAFT_POLL", time.Second, log),
 		First:     time.Second, Longest: time.Minute, Steady: 5 * time.Minute,
 		Log: log,
-	})
-	return nil
+	}
+	change(&c)
+	supervise.Run(ctx, c)
+	<-told
 }
 
 // databaseFirst is how long Medusa lets a starting database go first.

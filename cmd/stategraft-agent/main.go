@@ -39,6 +39,7 @@ func root() *cobra.Command {
 		medusa,
 		annaCommand(),
 		verifyCommand(),
+		adoptedCommand(),
 	)
 	return root
 }

@@ -36,8 +36,10 @@ func signals() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 }
 
-// configDir is where the ConfigMap with anna-config.yml is mounted (patches.DirConfig).
-func configDir() string { return rooted("/etc/stategraft/config") }
+// dirConfig is where the ConfigMap with anna-config.yml is mounted (patches.DirConfig).
+const dirConfig = "/etc/stategraft/config"
+
+func configDir() string { return rooted(dirConfig) }
 
 // serveConfig reads what the webhook tells the sidecar (patches/kvs.go). What is wrong is
 // an error for each variable; the rest is served without it.

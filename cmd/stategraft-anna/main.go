@@ -31,6 +31,7 @@ func root() *cobra.Command {
 		&cobra.Command{Use: "setup", Short: "Write the configuration of the pod's processes", Args: cobra.NoArgs, RunE: setupPod},
 		&cobra.Command{Use: "restore", Short: "Fetch, verify and stage a backup before the node starts", Args: cobra.NoArgs, RunE: restore},
 		&cobra.Command{Use: "serve", Short: "Stay beside the node: backups, replays, membership", Args: cobra.NoArgs, RunE: serveNode},
+		&cobra.Command{Use: "adopted", Short: "Back up a node that was started without us", Args: cobra.NoArgs, RunE: serveAdopted},
 		&cobra.Command{Use: "management", Short: "Answer the ports of hydro's management pod", Args: cobra.NoArgs, RunE: manage},
 		&cobra.Command{Use: "status", Short: "Print what the pod's sidecar knows of itself", Args: cobra.NoArgs, RunE: status},
 	)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -32,6 +33,8 @@ type anna struct {
 	routing []string
 	client  *client.Client
 	why     error // why there is no client
+	known   bool  // of an adopted node: it was found out once what it is called
+	doubt   error // why not
 
 	peers   []string // that DNS told of when it was asked last, for replays
 	changed time.Time
@@ -85,14 +88,22 @@ func (a *anna) host(pick func(config.Services) string) string {
 	return o.Host(pick(o.Services), a.Pod.Namespace)
 }
 
+// file is what the node was started with, as far as that can be known.
+func (a *anna) file() (*config.Effective, error) {
+	switch {
+	case a.Node != nil:
+		return a.Node()
+	case a.Conf == "":
+		return nil, fs.ErrNotExist
+	}
+	return config.Read(a.Conf)
+}
+
 // threads are those that the node was started with; 0 where no file of the node tells: they
 // are counted then, as the ConfigMap may have changed since, and the keys of a thread that is
 // left out would be missed by nobody.
 func (a *anna) threads() int {
-	if a.Conf == "" {
-		return 0
-	}
-	e, err := config.Read(a.Conf)
+	e, err := a.file()
 	if err != nil {
 		return 0
 	}
@@ -102,8 +113,8 @@ func (a *anna) threads() int {
 // effective is what the node was started with; of a node whose file cannot be read, what
 // the ConfigMap says.
 func (a *anna) effective() config.Effective {
-	e, err := config.Read(a.Conf)
-	if err != nil || a.Conf == "" {
+	e, err := a.file()
+	if err != nil {
 		c := a.config()
 		return config.Effective{Threads: c.Threads, Replication: c.Replication}
 	}
@@ -121,12 +132,16 @@ func (a *anna) hosts(pick func(config.Services) string) membership.Hosts {
 	}
 }
 
-// routingHosts are by DNS, or where that does not tell those of the node's own file.
+// routingHosts are by DNS, or where that does not tell those of the node's own file, or
+// else of its container's variables.
 func (a *anna) routingHosts(ctx context.Context) ([]string, error) {
 	found, err := a.hosts(func(s config.Services) string { return s.Routing })(ctx)
 	if err != nil {
 		if own := a.effective().Routing; len(own) > 0 {
 			return own, nil
+		}
+		if len(a.Config.Routing) > 0 {
+			return a.Config.Routing, nil
 		}
 	}
 	return found, err
@@ -137,6 +152,9 @@ func (a *anna) run(ctx context.Context) {
 	defer a.close()
 	for {
 		a.look(ctx)
+		if a.Adopted {
+			a.recognise(ctx)
+		}
 		if !wait(ctx, a.pause()) {
 			return
 		}
@@ -162,7 +180,7 @@ func (a *anna) look(ctx context.Context) {
 		if err == nil {
 			err = config.ErrNoPeers
 		}
-		a.trouble(fmt.Errorf("no routing node is known: %w", err))
+		a.trouble(noRouting(err))
 		return
 	}
 	if a.client != nil {
@@ -176,6 +194,11 @@ func (a *anna) look(ctx context.Context) {
 	}
 	a.client, a.why = made, nil
 	a.Log.Info("the node can be asked", "routing", a.routing)
+}
+
+// noRouting says what is missing and what to do.
+func noRouting(err error) error {
+	return fmt.Errorf("no routing node is known: %w; name their headless Service in section %s.services.routing of %s, in the ConfigMap that annotation stategraft.io/config-map names", err, config.SectionOptions, config.File)
 }
 
 // trouble is told once for each kind. The mutex is held.
@@ -223,8 +246,12 @@ func (a *anna) close() {
 
 // ready implements engine.
 func (a *anna) ready() error {
-	_, err := a.asked()
-	return err
+	if _, err := a.asked(); err != nil {
+		return err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.doubt
 }
 
 func (a *anna) asked() (*client.Client, error) {

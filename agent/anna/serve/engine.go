@@ -26,11 +26,10 @@ const settled = 20 * time.Second
 // self is what the node is called: by its own file, or else it is the member whose name
 // leads to this pod.
 func (a *anna) self(ctx context.Context) (wire.Server, error) {
-	if a.Conf != "" {
-		s, err := config.Self(a.Conf)
-		if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, config.ErrNoServer) {
-			return s, err
-		}
+	if e, err := a.file(); err == nil && e.Self.Public != "" && e.Self.Private != "" {
+		return e.Self, nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wire.Server{}, err
 	}
 	c, err := a.asked()
 	if err != nil {
@@ -64,12 +63,17 @@ func (a *anna) backup(ctx context.Context, name string, full bool, to storage, t
 	if !ok {
 		return m, fmt.Errorf("a storage of type %T takes no backups", to)
 	}
+	var from backup.Source = c
+	threads := a.threads()
+	if threads == 0 {
+		from = a.counting(c)
+	}
 	defer a.share(ctx, c)()
 	return backup.Run(ctx, backup.Job{
 		Name: name, Node: a.Pod.Name, Cluster: a.Pod.Cluster, Role: a.Pod.Role, Full: full,
-		Self: self, Tier: a.tier(), Threads: a.threads(), Local: a.Local,
+		Self: self, Tier: a.tier(), Threads: threads, Local: a.Local,
 		Scratch: a.Private, Period: a.period, Log: a.Log.With("backup", name),
-	}, c, bucket, tell)
+	}, from, bucket, tell)
 }
 
 // replay implements replaying. What is done is written down beside what is staged, and

@@ -20,11 +20,15 @@ const lookupLimit = 110 * time.Second
 
 // nodeConfig is what the node's service answers.
 func (s *server) nodeConfig() nodeserver.Config {
-	return nodeserver.Config{
+	c := nodeserver.Config{
 		Address: s.Address, Port: s.NodePort, TLSDir: s.TLSDir,
 		Report: s.report, Backups: s.backups, Backup: s.backup, Contents: s.contents, Discard: s.discard, Replay: s.replays.ask,
 		Secrets: s.Secrets, Log: s.Log,
 	}
+	if s.Adopted {
+		c.Replay = s.replays.decline
+	}
+	return c
 }
 
 // mostGists is how many are kept, over all backups.

@@ -21,6 +21,9 @@
 //	metrics.go   the metrics
 //	tidy.go      removing what a restore has kept
 //	watch.go     whether the configuration has changed under the database
+//	adopted.go   beside a node that runs already: backups, and nothing else
+//	count.go     how many threads a node has whose file is not to be had
+//	process.go   such a file, by the node's process
 //
 // Whatever is missing or wrong, it stays up and says so: the database must not become
 // unready because of its backup.
@@ -67,6 +70,15 @@ type Config struct {
 	TidyAfter          time.Duration // how long the node has to serve until data from before a restore go; 0: they stay
 	TLSDir             string        // empty: gRPC and the node's service are served in the clear
 
+	// Adopted has the node be left as it is: it was started without us, so it is backed up
+	// and told nothing.
+	Adopted bool
+	// Node is what the node was started with; nil: the file in Conf. Where that cannot be
+	// known its error is fs.ErrNotExist.
+	Node func() (*config.Effective, error)
+	// Routing are routing nodes that the node was told of, for want of anything newer.
+	Routing []string
+
 	Resolver config.Resolver // nil: that of the system
 	Secrets  *event.Secrets
 	Log      *slog.Logger
@@ -101,8 +113,16 @@ func (c Config) tier() wire.Tier {
 
 // Run serves until the context ends, and no longer than a departure lasts that goes on
 // then. It never ends before.
-func Run(ctx context.Context, c Config) {
-	s := newServer(c)
+func Run(ctx context.Context, c Config) { New(c).Run(ctx) }
+
+// Sidecar is one to be run.
+type Sidecar struct{ *server }
+
+// New makes one.
+func New(c Config) Sidecar { return Sidecar{newServer(c)} }
+
+// Run runs it; see the function of that name.
+func (s Sidecar) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	s.start(ctx, &all)
 	<-ctx.Done()
@@ -130,6 +150,9 @@ type server struct {
 func newServer(c Config) *server {
 	if c.Secrets == nil {
 		c.Secrets = &event.Secrets{}
+	}
+	if c.Adopted {
+		c = c.adopted()
 	}
 	s := &server{Config: c, watch: newWatch(c)}
 	s.anna = newAnna(c)
@@ -168,11 +191,14 @@ func (s *server) start(ctx context.Context, all *sync.WaitGroup) {
 		if s.NodePort > 0 {
 			run("the node's service", func(ctx context.Context) { nodeserver.Run(ctx, s.nodeConfig()) })
 		}
+		if s.Adopted {
+			return
+		}
 		run("replays", s.replays.run)
 		run("tidying up", s.tidy)
 		s.announcer = s.anna.announcer()
 		run("the watch over routing nodes", s.announcer.Run)
-	case s.Pod.Role == config.RoleRouting:
+	case s.Pod.Role == config.RoleRouting && !s.Adopted:
 		s.departer = s.anna.departer()
 		run("the watch over nodes that are gone", s.departer.Run)
 	}

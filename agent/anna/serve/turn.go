@@ -25,6 +25,7 @@ const (
 	aDiscard  = "the discarding of backup"
 	aReplay   = "the replay of backup"
 	aHealing  = "keys that its own join has hidden"
+	aTakeOver = "a newer container of the pod that takes over"
 )
 
 // errBusy says that something else is done. Its text tells what.
@@ -156,6 +157,13 @@ func (t *turn) busy() string {
 		return ""
 	}
 	return t.held.String()
+}
+
+// is tells whether it is this that is done.
+func (t *turn) is(kind string) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.held != nil && t.held.Kind == kind
 }
 
 // brokenName is the backup that was interrupted, or empty.

@@ -51,6 +51,10 @@ func newWatch(c Config) *watch {
 	if c.every > 0 {
 		w.every = c.every
 	}
+	if c.Adopted {
+		w.dir = "" // what is in it now need not be what the node was started with
+		return w
+	}
 	digest, err := digestOf(c.Config)
 	if err != nil {
 		w.log.Warn("the ConfigMap cannot be read", "error", err.Error())

@@ -56,6 +56,16 @@ type whole struct {
 
 func startWhole(t *testing.T, memory int, bucket string, prepare func(r *rig)) *whole {
 	t.Helper()
+	w := startBare(t, memory, bucket)
+	for i, n := range w.Nodes {
+		w.pod(i, n, prepare)
+	}
+	return w
+}
+
+// startBare starts the cluster without sidecars.
+func startBare(t *testing.T, memory int, bucket string) *whole {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	w := &whole{t: t, disk: bucket, dns: &names{hosts: map[string][]string{}}}
@@ -66,9 +76,6 @@ func startWhole(t *testing.T, memory int, bucket string, prepare func(r *rig)) *
 	must(t, err)
 	t.Cleanup(w.Close)
 	w.dns.set("anna-routing", w.RoutingHosts()...)
-	for i, n := range w.Nodes {
-		w.pod(i, n, prepare)
-	}
 	return w
 }
 

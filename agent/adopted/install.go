@@ -1,0 +1,137 @@
+package adopted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/files"
+)
+
+// Binary is the agent's name in the directory that it is brought to.
+const Binary = "stategraft-agent"
+
+const (
+	installPoll = time.Second
+	placeAgain  = 10 * time.Second
+	remind      = 10 * time.Minute
+	// roomLeft is what has to be free on the database's volume beside the binary, in bytes.
+	roomLeft = 256 << 20
+)
+
+// Install brings the running program to dir, on a volume that the other containers of the
+// pod mount too, and keeps it there until all takers have taken it; then it removes it,
+// with the directories above that it has made. dir ends in .stategraft/adopted/ and the
+// number of this container; what other containers have left beside it goes too, as only
+// one is here at a time (Own).
+//
+// It returns nil when all is done. When the context ends first, it removes what it has
+// brought all the same and returns the context's error. Whatever else goes wrong is logged
+// and tried again.
+func Install(ctx context.Context, dir string, takers []Taker, log *slog.Logger) error {
+	if err := checkDir(dir); err != nil {
+		return err
+	}
+	defer clean(dir, log)
+	sweep(dir, log)
+	path := filepath.Join(dir, Binary)
+	placed, said := false, time.Time{}
+	for {
+		wait := installPoll
+		if _, err := os.Stat(path); err != nil {
+			if err := bring(path); err != nil {
+				log.Error("the agent's binary cannot be brought to the volume and is tried again", "error", err.Error())
+				wait = placeAgain
+			} else {
+				placed = true
+				log.Info("brought the agent's binary", "path", path)
+			}
+		}
+		left := waiting(ctx, takers)
+		if placed && len(left) == 0 {
+			log.Info("all have taken the agent's binary")
+			return nil
+		}
+		if time.Since(said) > remind {
+			said = time.Now()
+			log.Info("waiting until the agent's binary is taken", "by", strings.Join(left, " "))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// checkDir checks the directory: what is not of that form is not ours to remove.
+func checkDir(dir string) error {
+	number, err := strconv.Atoi(filepath.Base(dir))
+	if err != nil || number < 1 || !filepath.IsAbs(dir) || !strings.HasSuffix(filepath.Dir(dir), "/.stategraft/adopted") {
+		return fmt.Errorf("STATEGRAFT_ADOPTED_DIR is %q, and not .stategraft/adopted/NUMBER on a volume", dir)
+	}
+	return nil
+}
+
+func bring(path string) error {
+	info, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("look at the agent's own binary: %w", err)
+	}
+	volume := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(path))))
+	free, err := files.Free(volume)
+	if err != nil {
+		return err
+	}
+	if free < info.Size()+roomLeft {
+		return fmt.Errorf("%s has %d MiB free: the database needs them more", volume, free>>20)
+	}
+	return files.Place(path, files.Owner{})
+}
+
+// waiting are the takers that have not taken it.
+func waiting(ctx context.Context, takers []Taker) (left []string) {
+	for _, t := range takers {
+		if !Taken(ctx, t.PodUID, t.Role, t.Number) {
+			left = append(left, t.String())
+		}
+	}
+	return left
+}
+
+// sweep removes what was brought by containers that were killed.
+func sweep(dir string, log *slog.Logger) {
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || e.Name() == filepath.Base(dir) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(filepath.Dir(dir), e.Name())); err != nil {
+			log.Warn("what an older container has left cannot be removed", "error", err.Error())
+		}
+	}
+}
+
+// clean removes what was brought, and the directories that are empty then.
+func clean(dir string, log *slog.Logger) {
+	err := os.RemoveAll(dir)
+	for _, above := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+		if err == nil {
+			err = os.Remove(above)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		log.Warn("the agent's binary cannot be removed from the volume", "error", err.Error())
+	}
+}

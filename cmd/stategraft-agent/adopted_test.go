@@ -1,0 +1,301 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stategraft/stategraft/agent/adopted"
+	"github.com/stategraft/stategraft/agent/medusa"
+)
+
+// TestAdopted runs what patches.Adopt adds to a pod: the binary comes over the volume, and
+// goes again; Medusa and the snapshot server serve as in an injected pod; and the next
+// containers take over from them, when no backup runs.
+func TestAdopted(t *testing.T) {
+	t.Parallel()
+	p := newAdoptedPod(t)
+	first := p.add()
+	if want := []string{"stategraft-agent-1", "stategraft-snapshot-2", "stategraft-medusa-3"}; strings.Join(first, " ") != strings.Join(want, " ") {
+		t.Fatalf("got %q", first)
+	}
+	p.ended("stategraft-agent-1")
+	p.says("stategraft-snapshot-2", `"msg":"serving"`)
+	p.says("stategraft-medusa-3", `"msg":"started Medusa"`)
+	p.serves("stategraft-medusa-3")
+	p.bounded("stategraft-medusa-3", "1000", 10, 2<<30)
+	p.bounded("stategraft-snapshot-2", "1000", 10, 768<<20)
+	pid := strings.TrimSpace(p.read("pid"))
+	p.boundedPID(pid, "1000", 10, 2<<30)
+	p.quiet()
+	if entries, err := os.ReadDir(p.volume); err != nil || len(entries) != 1 {
+		t.Errorf("the volume has %v, %v", entries, err)
+	}
+
+	// Medusa makes a backup, as far as it tells.
+	file, err := os.OpenFile(filepath.Join(p.dir, "stategraft-medusa-3/tmp/stategraft-root/tmp/stategraft/running.json"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err == nil {
+		_, err = file.WriteString(`{"kind": "backup", "name": "b7", "since": "2026-11-30T10:00:00Z", "phase": "uploading"}`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.add()
+	// The binary has been taken all the same, so that nothing stays on the volume.
+	p.ended("stategraft-agent-4")
+	p.says("stategraft-medusa-3", "a newer container is to serve")
+	p.says("stategraft-snapshot-2", "a newer container is to serve")
+	if status, body := p.report(); status != http.StatusOK || !strings.Contains(body, `"backupRunning":true`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if got := strings.TrimSpace(p.read("pid")); got != pid {
+		t.Errorf("Medusa was started again in the middle of a backup")
+	}
+	file.Close()
+	p.ended("stategraft-snapshot-2", "stategraft-medusa-3")
+	p.says("stategraft-medusa-6", `"msg":"started Medusa"`)
+	p.says("stategraft-snapshot-5", `"msg":"serving"`)
+	p.serves("stategraft-medusa-6")
+	if text := p.read("collisions"); text != "" {
+		t.Error("two Medusas ran at once")
+	}
+	p.quiet()
+
+	// One that comes late has nothing to do.
+	for role, env := range map[string][]string{"install": {"STATEGRAFT_ADOPTED_DIR=" + p.volume + "/.stategraft/adopted/4"}, "snapshot": nil, "medusa": nil} {
+		late := agent(t, append(env, "POD_UID="+p.uid, "STATEGRAFT_ADOPTED=4"), "adopted", role)
+		if out, err := late.CombinedOutput(); err != nil || role != "install" && !strings.Contains(string(out), adopted.ErrNewer.Error()) {
+			t.Errorf("%s: %v\n%s", role, err, out)
+		}
+	}
+	p.jsonLines()
+	p.stop("stategraft-snapshot-5", "stategraft-medusa-6")
+	if entries, err := os.ReadDir(p.volume); err != nil || len(entries) != 1 {
+		t.Errorf("the volume has %v, %v", entries, err)
+	}
+}
+
+// stop asks containers to end.
+func (p *adoptedPod) stop(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		if c := p.running[name]; c != nil {
+			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+				p.t.Errorf("%s has ended: %v", name, err)
+			}
+			p.ended(name)
+		}
+	}
+}
+
+// serves checks what the pod tells of itself, and that its Medusa finds the snapshot server.
+func (p *adoptedPod) serves(medusa string) {
+	p.t.Helper()
+	p.eventually("the pod reports that Medusa runs", func() bool { _, body := p.report(); return !strings.Contains(body, `"waiting"`) })
+	if status, body := p.report(); status != http.StatusOK || !strings.Contains(body, `"node":"cassandra-0","prefix":"ns_demo"`) {
+		p.t.Errorf("%d %s", status, body)
+	}
+	ini := p.read(medusa + "/tmp/stategraft-root/tmp/stategraft/medusa.ini")
+	var url string
+	for line := range strings.Lines(ini) {
+		if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "cassandra_url" {
+			url = strings.TrimSpace(value)
+		}
+	}
+	if want := fmt.Sprintf("http://127.0.0.1:%s/%s/snapshots", p.ports["STATEGRAFT_SNAPSHOT_PORT"], strings.ReplaceAll(p.uid, "-", "")); url != want {
+		p.t.Errorf("Medusa asks %q for snapshots, want %q\n%s", url, want, ini)
+	}
+	for _, want := range []string{"grpc-tls", "medusa-secrets/credentials", "/etc/medusa/cassandra.yaml"} {
+		if strings.Contains(ini, want) == (want == "grpc-tls") || strings.Contains(ini, "= /etc") {
+			p.t.Errorf("%s is not as it should be in\n%s", want, ini)
+		}
+	}
+	p.eventually("the snapshot server answers", func() bool {
+		response, err := http.Post(url, "application/json", strings.NewReader(`{"snapshot_name": "medusa-b1"}`))
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	if calls := p.read("nodetool.calls"); !strings.Contains(calls, "-u jmx -pwf") || !strings.Contains(calls, "snapshot -t medusa-b1") {
+		p.t.Errorf("nodetool was called with %s", calls)
+	}
+	if env := p.read("env"); !strings.Contains(env, "MEDUSA_CQL_K8S_SECRETS_PATH="+p.dir+"/"+medusa+"/tmp/stategraft-root/etc/stategraft/cql") {
+		p.t.Errorf("Medusa finds no CQL credentials\n%s", env)
+	}
+}
+
+func (p *adoptedPod) bounded(name, score string, nice int, data uint64) {
+	p.t.Helper()
+	p.boundedPID(strconv.Itoa(p.running[name].Process.Pid), score, nice, data)
+}
+
+func (p *adoptedPod) boundedPID(pid, score string, nice int, data uint64) {
+	p.t.Helper()
+	got, err := os.ReadFile("/proc/" + pid + "/oom_score_adj")
+	if err != nil || strings.TrimSpace(string(got)) != score {
+		p.t.Errorf("%s: oom_score_adj %s, %v", pid, got, err)
+	}
+	tasks, err := os.ReadDir("/proc/" + pid + "/task")
+	if err != nil || len(tasks) == 0 {
+		p.t.Errorf("%s: %v", pid, err)
+	}
+	for _, task := range tasks {
+		id, _ := strconv.Atoi(task.Name())
+		if was, err := syscall.Getpriority(syscall.PRIO_PROCESS, id); err == nil && 20-was != nice {
+			p.t.Errorf("%s: thread %d has nice %d", pid, id, 20-was)
+		}
+	}
+	limits, err := os.ReadFile("/proc/" + pid + "/limits")
+	if want := fmt.Sprintf("Max data size             %d ", data); err != nil || !strings.Contains(string(limits), want) {
+		p.t.Errorf("%s: %v, want %s in\n%s", pid, err, want, limits)
+	}
+}
+
+// TestAdoptedStays: a container that cannot work stays, says why, and ends when it is
+// asked to. What a newer one would do is then missed by nobody.
+func TestAdoptedStays(t *testing.T) {
+	t.Parallel()
+	uid := fmt.Sprintf("%08x-0000-4000-8000-%012x", os.Getpid(), time.Now().UnixNano()&(1<<48-1))
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		want string
+	}{
+		{"no number", []string{"POD_UID=" + uid}, []string{"adopted", "medusa"}, "STATEGRAFT_ADOPTED"},
+		{"no pod", []string{"STATEGRAFT_ADOPTED=1"}, []string{"adopted", "snapshot"}, "POD_UID"},
+		{"wrong port", []string{"POD_UID=" + uid, "STATEGRAFT_ADOPTED=1", "STATEGRAFT_GRPC_PORT=x"}, []string{"adopted", "medusa"}, "STATEGRAFT_GRPC_PORT"},
+		{"wrong memory", []string{"POD_UID=" + uid, "STATEGRAFT_ADOPTED=1", "STATEGRAFT_MEMORY=1Gi"}, []string{"adopted", "install"}, "STATEGRAFT_MEMORY"},
+		{"wrong directory", []string{"POD_UID=" + uid, "STATEGRAFT_ADOPTED=2", "STATEGRAFT_ADOPTED_DIR=/nowhere"}, []string{"adopted", "install"}, "STATEGRAFT_ADOPTED_DIR"},
+		{"no snapshot port", []string{"POD_UID=" + uid, "STATEGRAFT_ADOPTED=3"}, []string{"adopted", "snapshot"}, "STATEGRAFT_SNAPSHOT_PORT"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			command := agent(t, c.env, c.args...)
+			out := &lines{}
+			command.Stdout, command.Stderr = out, out
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = command.Process.Kill() }()
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				if text := out.String(); strings.Contains(text, "degraded") && strings.Contains(text, c.want) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("it does not say what is wrong: %s", out)
+				}
+			}
+			if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Errorf("it has ended: %v", err)
+			}
+			if err := command.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// TestServesBelowRoot: an image's entry point knows one place for its configuration.
+func TestServesBelowRoot(t *testing.T) {
+	for _, c := range []struct {
+		image medusa.Image
+		root  string
+		waits bool
+	}{
+		{medusa.Image{Python: "/p", Entry: "/e"}, "/tmp/x", false}, {medusa.Image{Python: "/p"}, "/tmp/x", false},
+		{medusa.Image{Entry: "/e"}, "/tmp/x", true}, {medusa.Image{Entry: "/e"}, "", false},
+	} {
+		t.Setenv("STATEGRAFT_ROOT", c.root)
+		if err := servesBelowRoot(c.image); errors.Is(err, medusa.ErrNone) != c.waits || err != nil && !c.waits {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestAdoptedWaits: of what is wrong with medusa.ini the pod tells itself, as no other
+// container does.
+func TestAdoptedWaits(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	port := freePort(t)
+	command := agent(t, nil, "adopted", "medusa")
+	command.Env = append(command.Env, "STATEGRAFT_ROOT="+root, fmt.Sprintf("POD_UID=%08x-0000-4000-8000-%012x", os.Getpid(), time.Now().UnixNano()&(1<<48-1)), "STATEGRAFT_ADOPTED=3", "POD_IP=cassandra-0",
+		"STATEGRAFT_FILE_INI=[storage]\nstorage_provider = s3\n", "STATEGRAFT_NODE_PORT="+port, "STATEGRAFT_DATA_MOUNT="+root, "STATEGRAFT_GRPC_TLS=off",
+		"STATEGRAFT_SNAPSHOT_PORT=9188", "STATEGRAFT_DATABASE_FIRST=0s", "STATEGRAFT_POLL=20ms", "STATEGRAFT_MEDUSA_PYTHON=/bin/true", "STATEGRAFT_MEDUSA_COMMAND=/bin/true")
+	out := &lines{}
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill() }()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, body := serving{address: "127.0.0.1:" + port}.ask("/v1/node")
+		if strings.Contains(body, `"waiting":"medusa.ini: [storage] bucket_name is missing"`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %s\n%s", body, out)
+		}
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestAdoptedKeepsBelow: a Medusa that takes more than the container may is ended, whatever
+// it does, and started again; the container stays.
+func TestAdoptedKeepsBelow(t *testing.T) {
+	t.Parallel()
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("the race detector needs more than the container may take")
+	}
+	root := t.TempDir()
+	greedy := filepath.Join(root, "greedy")
+	// What reads the end of a pipe keeps all of it.
+	if err := os.WriteFile(greedy, []byte("#!/bin/sh\necho $MALLOC_ARENA_MAX >>"+root+"/starts\nhead -c 150000000 /dev/zero | tail -c 150000000 | { read x; sleep 100; }\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	command := agent(t, nil, "adopted", "medusa")
+	command.Env = append(command.Env, "STATEGRAFT_ROOT="+root, fmt.Sprintf("POD_UID=%08x-0000-4000-8000-%012x", os.Getpid(), time.Now().UnixNano()&(1<<48-1)), "STATEGRAFT_ADOPTED=3",
+		"STATEGRAFT_FILE_INI=[storage]\nstorage_provider = s3\nbucket_name = b\n", "STATEGRAFT_MEMORY=104857600", "STATEGRAFT_GRPC_TLS=off", "STATEGRAFT_SNAPSHOT_PORT=9188",
+		"STATEGRAFT_DATABASE_FIRST=0s", "STATEGRAFT_POLL=20ms", "STATEGRAFT_MEDUSA_PYTHON=/bin/true", "STATEGRAFT_MEDUSA_COMMAND="+greedy)
+	out := &lines{}
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill() }()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		starts, _ := os.ReadFile(root + "/starts")
+		if strings.Contains(out.String(), "it takes more memory than it may") && strings.HasPrefix(string(starts), "2\n2\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it was not started again: %q\n%s", starts, out)
+		}
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
