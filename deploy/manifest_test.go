@@ -26,7 +26,8 @@ const pendingPolicy = "restore-pending.stategraft.io"
 // policyNames are all there are.
 var policyNames = []string{"restore.stategraft.io", pendingPolicy, "controller-secrets.stategraft.io", "controller-pods.stategraft.io",
 	"controller-creates.stategraft.io", "controller-namespaces.stategraft.io", "controller-configmaps.stategraft.io",
-	"controller-backups.stategraft.io", "controller-schedules.stategraft.io"}
+	"controller-backups.stategraft.io", "controller-schedules.stategraft.io",
+	"controller-services.stategraft.io", "controller-evictions.stategraft.io", "controller-adopt.stategraft.io"}
 
 const (
 	certManager = "cert-manager"

@@ -20,7 +20,7 @@ func rights(mode string) map[string]map[string]string {
 	const configuration = "mutatingwebhookconfigurations.admissionregistration.k8s.io[stategraft]"
 	controller := map[string]string{
 		"namespaces": read + " patch", "resourcequotas": read, "limitranges": read,
-		"pods": read + " patch delete create", "pods/status": "patch", "statefulsets.apps": read, "nodes": "list",
+		"pods": read + " patch delete create", "pods/status": "patch", "statefulsets.apps": read, "nodes": "list get", "pods/ephemeralcontainers": "patch",
 		"restores.stategraft.io": whole, "restores/status.stategraft.io": "get update patch", "restores/finalizers.stategraft.io": "update",
 		"backups.stategraft.io": whole + " delete", "backups/status.stategraft.io": "get update patch",
 		"backupschedules.stategraft.io": whole + " delete", "backupschedules/status.stategraft.io": "get update patch",

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/stategraft/stategraft/operations/adopt"
 	"github.com/stategraft/stategraft/operations/certificates"
 	"github.com/stategraft/stategraft/operations/coverage"
 	"github.com/stategraft/stategraft/operations/cycle"
@@ -39,6 +40,8 @@ type controllerFlags struct {
 	config       string
 	healAfter    time.Duration
 	leaderElect  bool
+	adopt        bool
+	adopts       adopt.Options // how many, and how often
 }
 
 func controllerCommand() *cobra.Command {
@@ -60,6 +63,10 @@ func controllerCommand() *cobra.Command {
 	set.DurationVar(&f.certificates.Validity, "certificate-validity", certificates.DefaultValidity, "life of a certificate; it is renewed when two thirds are over")
 	set.StringVar(&f.config, "config", "", "the webhook's configuration file, by which pods without sidecar are judged; followed when it changes")
 	set.DurationVar(&f.healAfter, "heal-after", heal.DefaultAfter, "how long an injected container may keep a pod from being ready before it is made harmless")
+	set.BoolVar(&f.adopt, "adopt", true, "give pods that run their containers where annotation stategraft.io/adopt asks for it")
+	set.IntVar(&f.adopts.PerNode, "adopt-per-node", adopt.DefaultPerNode, "pods of a node that are adopted at a time")
+	set.IntVar(&f.adopts.InAll, "adopt-in-all", adopt.DefaultInAll, "pods that are adopted at a time")
+	set.IntVar(&f.adopts.PerDay, "adopt-per-day", adopt.DefaultPerDay, "times that containers are added to a running pod within 24 hours")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "agree with other replicas on who acts; false where there is only one")
 	return command
 }
@@ -161,6 +168,12 @@ func (f controllerFlags) controllers(ctx context.Context, mgr manager.Manager, n
 	held, err := webhook.WatchHeldBack(ctx, mgr.GetCache(), namespace, mgr.GetLogger().WithName("held-back"))
 	if err != nil {
 		return err
+	}
+	if f.adopt {
+		f.adopts.Namespace, f.adopts.Config, f.adopts.NativeSidecars, f.adopts.HeldBack = namespace, configuration.Config, version.Native, held.Find
+		if err := adopt.Add(mgr, f.adopts); err != nil {
+			return fmt.Errorf("adding what adopts running pods: %w", err)
+		}
 	}
 	injected, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package adopted reads what adoption (operations/adopt) has put on a pod. It is pure.
 //
-//	adopted.go   the containers, and how they do
-//	view.go      the pod as if it had been injected
+//	adopted.go        the containers, and how they do
+//	view.go           the pod as if it had been injected
+//	viewcontainer.go  its containers
 //
 // The state of an adoption is all on the pod: which containers were added when, by their
 // variables (patches/adoptnames.go), and what became of them, by their statuses.

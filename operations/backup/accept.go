@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -125,7 +124,7 @@ func settled(f Facts, name string, pod *corev1.Pod) (api.PodBackup, seen) {
 		at.Phase, at.Message = api.PodBackupFailed, workload.Clip(wrong, podLimit)
 		return at, seen{sight: silentSight, since: f.Now}
 	}
-	s := seen{uid: pod.UID, leaving: pod.DeletionTimestamp != nil, anna: kvs.Of(pod)}
+	s := seen{uid: pod.UID, leaving: pod.DeletionTimestamp != nil, log: logOf(pod)}
 	report, ok := f.Reports[name]
 	switch {
 	case !ok:

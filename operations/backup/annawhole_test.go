@@ -200,7 +200,7 @@ func TestGivenUp(t *testing.T) {
 		"the bucket is gone": "its sidecar has given the backup up: the bucket is gone",
 		"":                   "its sidecar has given the backup up; its log tells why (kubectl logs anna-memory-0 -c stategraft-agent)",
 	} {
-		if got := givenUp(at, seen{sight: failedSight, why: why, anna: true}); got != want {
+		if got := givenUp(at, seen{sight: failedSight, why: why, log: "stategraft-agent"}); got != want {
 			t.Errorf("%q: %q", why, got)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
-	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -34,7 +33,10 @@ func (p *note) unlabelled() bool { return p.pod != nil && p.pod.Labels[api.Label
 
 // seen is what is known of a pod without asking it.
 func (p *note) seen(at *api.PodBackup) seen {
-	s := seen{uid: p.uid, leaving: p.leaving, since: p.since, why: p.why, asked: p.try == at.Tries, anna: p.pod != nil && kvs.Of(p.pod)}
+	s := seen{uid: p.uid, leaving: p.leaving, since: p.since, why: p.why, asked: p.try == at.Tries}
+	if p.pod != nil {
+		s.log = logOf(p.pod)
+	}
 	switch {
 	case p.since.IsZero():
 	case p.absent:
@@ -62,7 +64,7 @@ func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w
 			p.answers()
 		}
 		known := p.seen(at)
-		s.uid, s.leaving, s.since, s.asked, s.stuck, s.anna = known.uid, known.leaving, known.since, known.asked, known.stuck, known.anna
+		s.uid, s.leaving, s.since, s.asked, s.stuck, s.log = known.uid, known.leaving, known.since, known.asked, known.stuck, known.log
 		if s.sight == idleSight {
 			s.why = p.failure
 			if p.busy { // it has refused, and that is no try
@@ -85,7 +87,7 @@ func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod
 	case errors.Is(err, sidecar.ErrForgotten):
 		return r.idle(ctx, pod)
 	case errors.Is(err, sidecar.ErrUnreachable), errors.Is(err, sidecar.ErrNoService):
-		return seen{sight: silentSight, why: line(err.Error())}
+		return seen{sight: silentSight, why: cmp.Or(r.waiting(ctx, pod), line(err.Error()))}
 	case err != nil:
 		return seen{sight: troubledSight, why: line(err.Error())}
 	}
@@ -102,6 +104,17 @@ func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod
 		return s
 	}
 	return seen{sight: troubledSight, why: "its Medusa does not say how far the backup is"}
+}
+
+// waiting says what a Medusa waits for that does not answer, where its pod tells: for its
+// configuration, or for the node to have memory to spare, as beside a database that it was
+// added to.
+func (r *reconciler) waiting(ctx context.Context, pod *corev1.Pod) string {
+	report, err := r.ask.Report(ctx, pod)
+	if err != nil || report.Waiting == "" {
+		return ""
+	}
+	return "its Medusa waits: " + line(report.Waiting)
 }
 
 // replaying says that a node of Anna writes keys of a backup again, during which it makes

@@ -49,7 +49,7 @@ type seen struct {
 	prefix   string    // where its backups go now
 	busyWith string    // the backup that a busy one makes, where it tells
 	instead  string    // what a busy one of Anna does instead of a backup; empty for that it makes one
-	anna     bool      // it is a node of Anna's
+	log      string    // the container that makes the backup, whose log tells of it
 	why      string    // of one that does not answer, or not well
 	since    time.Time // when it was absent or silent first, as this process knows
 	// asked tells that this process has asked its sidecar for the try that is written

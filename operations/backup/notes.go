@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/claims"
 	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
@@ -158,6 +159,7 @@ func (p *note) misses(absent bool, why string, now time.Time) {
 
 // slim keeps of a pod what it takes to ask it.
 func slim(pod *corev1.Pod) *corev1.Pod {
+	pod = adopted.View(pod)
 	kept := &corev1.Pod{}
 	kept.Namespace, kept.Name, kept.UID = pod.Namespace, pod.Name, pod.UID
 	kept.Labels = map[string]string{api.LabelInjected: pod.Labels[api.LabelInjected]}
@@ -167,6 +169,7 @@ func slim(pod *corev1.Pod) *corev1.Pod {
 	kept.Status.PodIP = pod.Status.PodIP
 	kept.Spec.Containers, kept.Status.ContainerStatuses = slimContainers(pod.Spec.Containers, pod.Status.ContainerStatuses)
 	kept.Spec.InitContainers, kept.Status.InitContainerStatuses = slimContainers(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+	kept.Spec.EphemeralContainers = adopted.Stubs(pod, patches.RoleAgent, patches.RoleMedusa) // for their names
 	return kept
 }
 

@@ -5,7 +5,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
+	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -79,12 +83,12 @@ func (c *course) observeRun(at *api.PodBackup, s seen) {
 	}
 }
 
-// container is that which makes the backup.
-func (s seen) container() string {
-	if s.anna {
-		return patches.ContainerAgent
+// logOf is the container of a pod that makes the backup, as kubectl logs is told it.
+func logOf(pod *corev1.Pod) string {
+	if kvs.Of(pod) {
+		return adopted.Name(pod, patches.ContainerAgent)
 	}
-	return patches.ContainerMedusa
+	return adopted.Name(pod, patches.ContainerMedusa)
 }
 
 // forgotten is for a pod that knows nothing of the backup that it was asked for.
@@ -150,7 +154,7 @@ func givenUp(at *api.PodBackup, s seen) string {
 	if s.why != "" {
 		return quote("its sidecar has given the backup up: ", s.why)
 	}
-	return "its sidecar has given the backup up; its log tells why (kubectl logs " + at.Name + " -c " + s.container() + ")"
+	return "its sidecar has given the backup up; its log tells why (kubectl logs " + at.Name + " -c " + orElse(s.log, patches.ContainerMedusa) + ")"
 }
 
 // check compares what a sidecar has said with what the storage has.

@@ -117,7 +117,7 @@ func CheckPod(pod *corev1.Pod) string {
 	case pod.Labels[api.LabelInject] == api.InjectDisabled:
 		return fmt.Sprintf("it is opted out by its label %s=%s, and has no sidecar; take the label out of its template", api.LabelInject, api.InjectDisabled)
 	case sidecar == nil:
-		return fmt.Sprintf("it has no sidecar; `kubectl stategraft check -n %s` tells why. Remedy that first; then re-create the pod (kubectl delete pod %s)", pod.Namespace, pod.Name)
+		return fmt.Sprintf("it has no sidecar; `kubectl stategraft check -n %s` tells why. Remedy that first; then re-create the pod (kubectl delete pod %[2]s), or give it one while it runs (kubectl stategraft adopt pod/%[2]s -n %[1]s)", pod.Namespace, pod.Name)
 	case kvs.Idle(pod):
 		return fmt.Sprintf("it is of Anna (%s) and holds no keys: name the pods of the memory and the disk tier", kvs.Role(pod))
 	case !kvs.Serves(sidecar):

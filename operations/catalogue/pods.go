@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/kvs"
+	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -99,15 +101,16 @@ func (c *Catalogue) whole(ctx context.Context, slim *corev1.Pod) (*corev1.Pod, e
 	if err := c.world.Load().live.Get(ctx, client.ObjectKeyFromObject(slim), pod); err != nil {
 		return nil, fmt.Errorf("reading pod %s/%s: %w", slim.Namespace, slim.Name, err)
 	}
-	lean(pod)
+	pod = lean(pod)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.full[slim.UID] = pod
 	return pod, nil
 }
 
-// lean takes out of a pod what nobody here reads and may be large.
-func lean(pod *corev1.Pod) {
+// lean takes out of a pod what nobody here reads and may be large. It is another one then.
+func lean(pod *corev1.Pod) *corev1.Pod {
+	pod = adopted.View(pod)
 	pod.ManagedFields, pod.Annotations = nil, nil
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -115,6 +118,8 @@ func lean(pod *corev1.Pod) {
 		}
 	}
 	pod.Spec.Volumes, pod.Spec.Affinity = nil, nil
+	pod.Spec.EphemeralContainers = adopted.Stubs(pod, patches.Roles...)
+	return pod
 }
 
 // forget has a pod read anew the next time.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // listedWithin is how long ago a storage was listed at most; the controller does it
@@ -52,19 +54,20 @@ func lookCatalogue(ctx context.Context, c *Cluster) []Finding {
 				continue // somebody else's
 			}
 			backups, complete = backups+d.Backups, complete+d.Complete
-			findings = append(findings, judgeCatalogue(ns, key, d, c.Now())...)
+			findings = append(findings, judgeCatalogue(ns, key, d, cmp.Or(s.adopted[ns+"/"+d.Pod], patches.ContainerMedusa), c.Now())...)
 		}
 	}
 	return s.say(findings, "%s in the storage, %d of them complete", counted(backups, "backup", ""), complete)
 }
 
-// judgeCatalogue judges what was found in the storage of one cluster.
-func judgeCatalogue(ns, key string, d catalogued, now time.Time) []Finding {
+// judgeCatalogue judges what was found in the storage of one cluster. log is the container
+// of the pod that looked whose log tells more.
+func judgeCatalogue(ns, key string, d catalogued, log string, now time.Time) []Finding {
 	subject := ns + "/" + key
 	switch {
 	case d.Failed != "":
 		return []Finding{finding(Warn, subject, "what backups there are is not known, and none is deleted: %s", d.Failed).
-			With("kubectl -n %s logs %s -c stategraft-medusa; then kubectl stategraft sync -n %[1]s", ns, orPod(d.Pod))}
+			With("kubectl -n %s logs %s -c %s; then kubectl stategraft sync -n %[1]s", ns, orPod(d.Pod), log)}
 	case !d.Listed.IsZero() && now.Sub(d.Listed) > listedWithin:
 		return []Finding{finding(Warn, subject, "its storage was looked into at %s, and not since", day(d.Listed)).
 			With("see that the controller and a pod of the cluster run; then kubectl stategraft sync -n %s", ns)}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -34,7 +35,8 @@ func lookContainers(ctx context.Context, c *Cluster) []Finding {
 }
 
 // judgeContainers finds containers of ours that fail, or idle in an image that
-// is not theirs. The pod is Ready in the second case, and has no backup.
+// is not theirs. The pod is Ready in the second case, and has no backup. Of one that was
+// adopted it takes the view.
 func judgeContainers(pod *corev1.Pod, now time.Time) []Finding {
 	name := pod.Namespace + "/" + pod.Name
 	var findings []Finding
@@ -46,7 +48,12 @@ func judgeContainers(pod *corev1.Pod, now time.Time) []Finding {
 		}
 		at := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
 		if at >= 0 {
-			if f, bad := judgeStatus(name, c.Image, &statuses[at], now); bad {
+			s := statuses[at]
+			if s.Name = adopted.Name(pod, c.Name); s.Name != c.Name {
+				findings = append(findings, judgeAdopted(name, c.Image, &s)...)
+				continue
+			}
+			if f, bad := judgeStatus(name, c.Image, &s, now); bad {
 				findings = append(findings, f)
 				continue
 			}
@@ -119,6 +126,24 @@ func judgeStatus(pod, image string, s *corev1.ContainerStatus, now time.Time) (F
 		return f.With("give it more memory: annotation %s", api.AnnotationSidecarResources), true
 	}
 	return f.With("%s", logs(pod, s.Name)), true
+}
+
+// judgeAdopted judges a container that adoption has put on a pod. It keeps the pod from
+// nothing, and is followed by another when it has ended.
+func judgeAdopted(pod, image string, s *corev1.ContainerStatus) []Finding {
+	if ended := s.State.Terminated; ended != nil {
+		namespace, name, _ := strings.Cut(pod, "/")
+		return []Finding{finding(Warn, pod, "container %s, which was added while the pod ran, has ended, and the pod is not backed up: %s", s.Name, ending(ended)).
+			With("the controller adds another, a few times a day; if it does not: kubectl -n %s logs %s -c %s", namespace, name, s.Name)}
+	}
+	if w := s.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" {
+		return []Finding{finding(Fail, pod, "container %s, which was added while the pod ran, waits: %s", s.Name, w.Message).
+			With("create what it names; the container starts by itself then")}
+	}
+	if f, bad := judgeStatus(pod, image, s, time.Time{}); bad {
+		return []Finding{f}
+	}
+	return nil
 }
 
 func ending(s *corev1.ContainerStateTerminated) string {

@@ -28,7 +28,7 @@ const (
 // boundsNames are the policies that bound what the controller may write.
 var boundsNames = []string{
 	"controller-secrets." + api.Group, "controller-pods." + api.Group, "controller-creates." + api.Group,
-	"controller-namespaces." + api.Group, "controller-configmaps." + api.Group, "controller-backups." + api.Group, "controller-schedules." + api.Group, "controller-services." + api.Group, "controller-evictions." + api.Group,
+	"controller-namespaces." + api.Group, "controller-configmaps." + api.Group, "controller-backups." + api.Group, "controller-schedules." + api.Group, "controller-services." + api.Group, "controller-evictions." + api.Group, "controller-adopt." + api.Group,
 }
 
 // probeBackup is the backup that the tried pod asks for. It does not exist, and

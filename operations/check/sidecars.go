@@ -103,7 +103,10 @@ func explained(j coverage.Judgement) string {
 		return "correct " + keysIn(j.Message) + " of the pod's template or its namespace, and create the pod anew; docs/reasons.md explains " + reason
 	}
 	if reason == coverage.ReasonCreatedBefore || reason == coverage.ReasonWebhookWasDown {
-		return "kubectl rollout restart, or delete the pod; docs/check.md has more"
+		if j.NoData {
+			return "kubectl rollout restart, or delete the pod; docs/check.md has more"
+		}
+		return "kubectl rollout restart, or delete the pod; or kubectl stategraft adopt, without a restart; docs/check.md has more"
 	}
 	return "docs/reasons.md explains " + reason
 }

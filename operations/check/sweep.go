@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -26,9 +27,10 @@ type sweep struct {
 	security   []Finding
 	references map[reference]use
 	rings      map[ring]member
-	agents     map[string]int  // pods, by the agent's image
-	mutual     map[string]bool // namespaces with pods that take SecretGRPC
-	backedUp   map[string]int  // injected pods that can be backed up, by namespace
+	agents     map[string]int    // pods, by the agent's image
+	mutual     map[string]bool   // namespaces with pods that take SecretGRPC
+	backedUp   map[string]int    // injected pods that can be backed up, by namespace
+	adopted    map[string]string // of adopted pods, by namespace/name: the container that is asked for backups
 }
 
 // injected counts the injected pods.
@@ -53,14 +55,20 @@ func (s *sweep) say(findings []Finding, well string, args ...any) []Finding {
 	return []Finding{finding(OK, "", well, args...)}
 }
 
+// swept is a sweep over nothing.
+func swept() *sweep {
+	return &sweep{kinds: map[string]int{}, references: map[reference]use{}, rings: map[ring]member{}, agents: map[string]int{},
+		mutual: map[string]bool{}, backedUp: map[string]int{}, adopted: map[string]string{}}
+}
+
 func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 	return c.swept.get(func() (*sweep, error) {
 		namespaces, err := c.labelled(ctx)
 		if err != nil {
 			return nil, err
 		}
-		s := &sweep{namespaces: len(namespaces), kinds: map[string]int{}, references: map[reference]use{},
-			rings: map[ring]member{}, agents: map[string]int{}, mutual: map[string]bool{}, backedUp: map[string]int{}}
+		s := swept()
+		s.namespaces = len(namespaces)
 		for i := range namespaces {
 			ns := &namespaces[i]
 			cover := c.coverage(ctx, ns)
@@ -77,6 +85,8 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 				s.uncovered = append(s.uncovered, cover.judge(pod)...)
 				if isInjected(pod) {
 					s.add(c, ns, pod)
+				} else if _, asks := pod.Annotations[api.AnnotationAdopt]; asks {
+					s.unfollowed = append(s.unfollowed, judgeFollowed(pod)...)
 				}
 			})
 			if err != nil {
@@ -87,8 +97,13 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 	})
 }
 
-// add takes over what the items want to know of an injected pod.
+// add takes over what the items want to know of an injected pod; of one that was adopted, as
+// if it had been injected.
 func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
+	pod = adopted.View(pod)
+	if p := adopted.Serving(adopted.Parts(pod)); p != nil {
+		s.adopted[pod.Namespace+"/"+pod.Name] = adopted.Name(pod, p.Role.Container())
+	}
 	s.kinds[kindOf(pod)]++
 	if !backupless(pod) {
 		s.backedUp[pod.Namespace]++
@@ -120,7 +135,8 @@ func (s *sweep) add(c *Cluster, ns *corev1.Namespace, pod *corev1.Pod) {
 	}
 }
 
-// isInjected looks for the containers, as a label may have been copied. The pods that
+// isInjected looks for the containers, as a label may have been copied; one that was adopted
+// has the label, too, once they all run. The pods that
 // the controller makes to look into the storage, and to restore into on trial, have them
 // too, and are no database's.
 func isInjected(pod *corev1.Pod) bool {
@@ -134,7 +150,7 @@ func isInjected(pod *corev1.Pod) bool {
 			}
 		}
 	}
-	return false
+	return pod.Labels[api.LabelInjected] != "" && adopted.Is(pod)
 }
 
 func kindOf(pod *corev1.Pod) string {

@@ -3,9 +3,14 @@ package coverage
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
+	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -46,13 +51,18 @@ type Judgement struct {
 //	skip or refuse, reason is wanted  | yes, that reason
 //	anything else                     | no: it has all, or nobody wants it to
 //
+// A pod that was adopted has all once it bears api.LabelInjected (operations/adopt); until
+// then it is without, so that whoever adopts sees it.
+//
 // What has changed since the pod was created cannot be seen: one that was skipped
 // for an annotation that has been corrected since then counts as
 // webhook-was-down. Who wants the reason of the time judges soon after the
 // creation and keeps what came out.
 func Judge(in webhook.Input, since Since) Judgement {
+	var begun []adopted.Part
 	if pod, err := workload.Parse(in.Pod); err == nil {
-		if carries(pod) {
+		begun = partsOf(pod, in.Pod)
+		if _, labelled := pod.Metadata.Labels[api.LabelInjected]; carries(pod) || len(begun) > 0 && labelled {
 			return Judgement{}
 		}
 		in.Namespace.Quotas = vacated(in.Namespace.Quotas, pod)
@@ -62,7 +72,7 @@ func Judge(in webhook.Input, since Since) Judgement {
 	out := webhook.Decide(in)
 	switch {
 	case out.Verdict == workload.Inject:
-		reason, message := missed(created, since, out.Owner)
+		reason, message := missed(created, since, remedy(out, begun))
 		return Judgement{Without: true, Reason: reason, Message: message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
 	case out.Reason.Wanted():
 		return Judgement{Without: true, Reason: string(out.Reason), Message: out.Message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
@@ -86,6 +96,18 @@ func carries(pod *workload.Pod) bool {
 	return false
 }
 
+// partsOf are the containers that adoption has put on a pod, which is encoded in raw.
+func partsOf(pod *workload.Pod, raw []byte) []adopted.Part {
+	if !slices.ContainsFunc(pod.Spec.Ephemeral, func(c workload.Named) bool { return workload.Own(c.Name) }) {
+		return nil
+	}
+	whole := &corev1.Pod{}
+	if err := json.Unmarshal(raw, whole); err != nil {
+		return nil // as of a pod that nobody adopts
+	}
+	return adopted.Parts(whole)
+}
+
 // heldAt also finds workloads that are held back no longer and were when the pod
 // was created.
 func heldAt(find func(namespace, kind, name string) (api.HeldBack, bool), created time.Time) func(namespace, kind, name string) (api.HeldBack, bool) {
@@ -99,12 +121,37 @@ func heldAt(find func(namespace, kind, name string) (api.HeldBack, bool), create
 	}
 }
 
-// missed says why a pod that would be injected is not.
-func missed(created time.Time, since Since, owner workload.Owner) (reason, message string) {
-	remedy := "create it anew"
-	if owner.Name != "" {
-		remedy = fmt.Sprintf("restart %s %s", owner.Kind, owner.Name)
+// remedy says how a pod that would be injected comes to a sidecar. begun is what its
+// adoption has put on it.
+func remedy(out webhook.Outcome, begun []adopted.Part) string {
+	if len(begun) > 0 {
+		if p := waitsFor(begun); p != nil {
+			return fmt.Sprintf("its adoption has begun, and container %s does not run yet; the events of the pod tell what it waits for", p.Container.Name)
+		}
+		return "its adoption has begun, and is all but through"
 	}
+	text := "create it anew"
+	if out.Owner.Name != "" {
+		text = fmt.Sprintf("restart %s %s", out.Owner.Kind, out.Owner.Name)
+	}
+	if !noData(&out.Workload) {
+		text += fmt.Sprintf("; or annotation %s=%s on the pod or its namespace gives it a sidecar without a restart", api.AnnotationAdopt, api.AdoptRunning)
+	}
+	return text
+}
+
+// waitsFor is the newest part of a role that does not run; nil for none.
+func waitsFor(parts []adopted.Part) *adopted.Part {
+	for _, role := range patches.Roles {
+		if p := adopted.Newest(parts, role); p != nil && p.State() != adopted.Running && !p.Done() {
+			return p
+		}
+	}
+	return nil
+}
+
+// missed says why a pod that would be injected is not.
+func missed(created time.Time, since Since, remedy string) (reason, message string) {
 	switch {
 	case since.Webhook.IsZero():
 		return ReasonWebhookWasDown, "it has no sidecar, as there is no MutatingWebhookConfiguration of Stategraft: install it again, then " + remedy

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	_ "github.com/stategraft/stategraft/operations/adopt"
 	_ "github.com/stategraft/stategraft/operations/backup"
 	_ "github.com/stategraft/stategraft/operations/catalogue"
 	_ "github.com/stategraft/stategraft/operations/certificates"

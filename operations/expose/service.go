@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -95,6 +96,7 @@ func declared(pod *corev1.Pod, first, last int32) (ports []int32) {
 
 // variable reads a variable of the pod's agent.
 func variable(pod *corev1.Pod, name string) string {
+	pod = adopted.View(pod)
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name != patches.ContainerAgent {

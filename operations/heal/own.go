@@ -52,7 +52,8 @@ type part struct {
 
 var noStatus = &corev1.ContainerStatus{}
 
-// parts are the containers of a pod in the order in which they start.
+// parts are the containers of a pod in the order in which they start. Ephemeral ones, of
+// which adoption makes ours, are none: they have no say in whether the pod is Ready.
 func parts(pod *corev1.Pod) []part {
 	all := make([]part, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	add := func(containers []corev1.Container, statuses []corev1.ContainerStatus, init bool) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 )
@@ -34,6 +35,11 @@ func ByObject() map[client.Object]cache.ByObject {
 
 // slimPod keeps of a pod what judge reads, and what request, expose, cycle and the
 // controllers of backups do. Of one that is Ready, as nearly all are, that is next to nothing.
+//
+// Of one that was adopted the containers are those of its spec, and not of its view: an
+// ephemeral container cannot keep a pod from being Ready, so there is nothing to heal. Nor
+// does cycle hear of a ConfigMap that an adopted container reads, as its database was not
+// started with what we mount.
 func slimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -53,6 +59,7 @@ func slimPod(object any) (any, error) {
 		}
 		kept.Annotations[kvs.AnnotationRole] = string(role)
 	}
+	kept.Spec.EphemeralContainers = adopted.Stubs(pod, patches.Roles...) // that it was adopted; nothing here looks at these
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.Name == patches.VolumeConfig && v.ConfigMap != nil {
 			kept.Spec.Volumes = []corev1.Volume{{Name: v.Name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 )
 
@@ -16,6 +17,7 @@ const LabelPartOf = "app.kubernetes.io/part-of"
 
 // ConfigMap is the one that a pod reads its configuration from; empty for none.
 func ConfigMap(pod *corev1.Pod) string {
+	pod = adopted.View(pod)
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.Name == patches.VolumeConfig && v.ConfigMap != nil {
 			return v.ConfigMap.Name

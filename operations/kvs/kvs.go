@@ -11,6 +11,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -26,12 +27,14 @@ const (
 	EnvCluster = "STATEGRAFT_CLUSTER"
 )
 
-// Of tells whether a pod was injected as one of Anna, whatever its role.
+// Of tells whether a pod was injected, or adopted, as one of Anna, whatever its role.
 func Of(pod *corev1.Pod) bool { return pod.Labels[api.LabelInjected] == string(workload.KindAnna) }
 
 // Agent is the container that serves the controllers in a pod of Anna: a native sidecar, or
-// an ordinary container where the cluster has none of those; nil for none.
+// an ordinary container where the cluster has none of those, or of one that was adopted the
+// view of it; nil for none.
 func Agent(pod *corev1.Pod) *corev1.Container {
+	pod = adopted.View(pod)
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == patches.ContainerAgent {
@@ -103,6 +106,7 @@ func Sidecar(pod *corev1.Pod) *corev1.Container {
 	if Of(pod) {
 		return Agent(pod)
 	}
+	pod = adopted.View(pod)
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == patches.ContainerMedusa {
 			return &pod.Spec.Containers[i]

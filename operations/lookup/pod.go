@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/patches"
 )
@@ -24,8 +25,9 @@ const userOfMedusa = 999
 // is and how to get there. Their volumes come along, but for what is the node's or
 // the database's own, which stays empty. It has no place in particular, apart from
 // what its like says of nodes that may be used, so that it runs where the database
-// does not.
+// does not. One that was adopted has them as if they had been injected.
 func build(like *corev1.Pod, owner *api.Restore) (*corev1.Pod, error) {
+	like = adopted.View(like)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: owner.Namespace, Name: Name(owner),
 		Labels: map[string]string{

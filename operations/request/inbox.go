@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/scope"
+	"github.com/stategraft/stategraft/workload"
 )
 
 // Inbox takes the pods that ask for a restore and have no sidecar. Nothing can be
@@ -93,6 +95,11 @@ func (b *Inbox) read(ctx context.Context, item letter) error {
 	if !labelled {
 		why = fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so nothing of Stategraft is in its pods; kubectl label namespace %[1]s %[2]s=%[3]s, re-create the pods once, and ask again", pod.Namespace, api.LabelInject, api.InjectEnabled)
 	}
+	if why == "" && adopted.Is(pod) { // it gets the label, and is then seen by the controller itself
+		b.remember(item)
+		b.write.say(pod, corev1.EventTypeNormal, EventAsked, "annotation %s asks for backup %s: a Restore is made once the pod is adopted, as the sidecar that it is being given has to run", api.AnnotationRestore, workload.Short(a.value))
+		return nil
+	}
 	if why == "" {
 		return nil // it has the containers without the label: no pod of ours
 	}
@@ -105,12 +112,17 @@ func (b *Inbox) read(ctx context.Context, item letter) error {
 			return err
 		}
 	}
+	b.remember(item)
+	b.write.say(pod, corev1.EventTypeWarning, EventRefused, "annotation %s: refused: %s", api.AnnotationRestore, why)
+	return nil
+}
+
+// remember has the pod not be told again.
+func (b *Inbox) remember(item letter) {
 	if len(b.told) >= toldLimit {
 		clear(b.told)
 	}
 	b.told[item.uid] = item.value
-	b.write.say(pod, corev1.EventTypeWarning, EventRefused, "annotation %s: refused: %s", api.AnnotationRestore, why)
-	return nil
 }
 
 func (b *Inbox) labelled(ctx context.Context, name string) (bool, error) {

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/patches"
 )
 
 func TestInbox(t *testing.T) {
@@ -21,13 +23,18 @@ func TestInbox(t *testing.T) {
 		pod    *corev1.Pod
 		answer string // what the annotation says
 		event  string
+		kind   string // of the event, and its reason; empty for a refusal
 	}{
-		{"labelled", api.InjectEnabled, aPod("cas-0", "b", bare), "b: refused: pod cas-0 has no sidecar", "has no sidecar"},
-		{"opted out", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Labels = map[string]string{api.LabelInject: api.InjectDisabled} }), "b: refused: pod cas-0 is opted out", "opted out"},
-		{"not labelled", "", aPod("cas-0", "b", bare), "", "namespace ns does not have the label"},
-		{"answered", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Annotations[api.AnnotationRestoreAnswer] = "b: refused: x" }), "b: refused: x", ""},
-		{"injected by now", api.InjectEnabled, aPod("cas-0", "b"), "", ""},
-		{"empty value", "", aPod("cas-0", "", bare, func(p *corev1.Pod) { p.Annotations[api.AnnotationRestore] = "" }), "", "does not have the label"},
+		{"labelled", api.InjectEnabled, aPod("cas-0", "b", bare), "b: refused: pod cas-0 has no sidecar", "has no sidecar", ""},
+		{"opted out", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Labels = map[string]string{api.LabelInject: api.InjectDisabled} }), "b: refused: pod cas-0 is opted out", "opted out", ""},
+		{"not labelled", "", aPod("cas-0", "b", bare), "", "namespace ns does not have the label", ""},
+		{"answered", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Annotations[api.AnnotationRestoreAnswer] = "b: refused: x" }), "b: refused: x", "", ""},
+		{"injected by now", api.InjectEnabled, aPod("cas-0", "b"), "", "", ""},
+		{"being adopted", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "stategraft-medusa-3",
+				Env: []corev1.EnvVar{{Name: patches.EnvAdopted, Value: "3"}, {Name: patches.EnvNodePort, Value: "1"}}}}}
+		}), "", "once the pod is adopted", "Normal " + EventAsked},
+		{"empty value", "", aPod("cas-0", "", bare, func(p *corev1.Pod) { p.Annotations[api.AnnotationRestore] = "" }), "", "does not have the label", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{api.LabelInject: c.label}}}
@@ -50,7 +57,7 @@ func TestInbox(t *testing.T) {
 				t.Errorf("%s: answered %q", c.what, got)
 			}
 			said := w.said()
-			if c.event == "" && len(said) > 0 || c.event != "" && (len(said) != 1 || !mention(said, "Warning", EventRefused, c.event)) {
+			if c.event == "" && len(said) > 0 || c.event != "" && (len(said) != 1 || !mention(said, cmp.Or(c.kind, "Warning "+EventRefused), c.event)) {
 				t.Errorf("%s: says %q", c.what, said)
 			}
 		})

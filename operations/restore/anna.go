@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -41,7 +42,17 @@ func (f *Facts) checkPod(pod *corev1.Pod) *Problem {
 	if !kvs.HoldsData(pod) {
 		return &Problem{Reason: ReasonNotSupported, Message: fmt.Sprintf("pod %s is not of Anna, and mode %s writes the keys of a backup of Anna again; leave mode out", pod.Name, api.Merge)}
 	}
-	return nil
+	return merges(pod)
+}
+
+// merges tells why a node of Anna cannot write keys again while it runs, or is nil: the
+// sidecar of an adopted one only backs up (agent/anna/serve).
+func merges(pod *corev1.Pod) *Problem {
+	if !adopted.Is(pod) {
+		return nil
+	}
+	return &Problem{Reason: ReasonNotSupported, Message: fmt.Sprintf("pod %s was adopted while it ran, and its sidecar only backs up: no keys are written from there in mode %s. Leave mode out, for which it is created anew; or have the pods of the cluster created anew, one after the other, before",
+		pod.Name, api.Merge)}
 }
 
 // comeAgain is the function of that name; pods that are not taken down need not.

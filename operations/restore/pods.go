@@ -58,7 +58,7 @@ func sidecarOf(pod *corev1.Pod) *Problem {
 	case kvs.Idle(pod):
 		return no(ReasonNotSupported, "is of Anna (%s) and holds no keys: name the pods of its memory and disk tier", kvs.Role(pod))
 	case sidecar == nil:
-		return no(ReasonNotInjected, "has no sidecar, so nothing could look after its restore; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %s)", pod.Name)
+		return no(ReasonNotInjected, "has no sidecar, so nothing could look after its restore; `kubectl stategraft explain` tells why, and a pod that was there before its namespace was labelled has to be re-created once (kubectl delete pod %[1]s), or is given one while it runs (kubectl stategraft adopt pod/%[1]s)", pod.Name)
 	case !kvs.Serves(sidecar):
 		return no(ReasonNotInjected, "was injected by an older Stategraft and tells nothing of itself; re-create it once (kubectl delete pod %s)", pod.Name)
 	}

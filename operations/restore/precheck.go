@@ -76,6 +76,8 @@ func (r *reconciler) changed(f *Facts) *Problem {
 		p := sidecarOf(pod)
 		if f.Restore.Spec.Mode != api.Merge {
 			p = r.planner.pod(pod)
+		} else if p == nil {
+			p = merges(pod)
 		}
 		if p != nil {
 			return p

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/kvs"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -18,6 +19,7 @@ type Sidecar string
 // The states of a sidecar.
 const (
 	SidecarInjected Sidecar = "injected"
+	SidecarAdopted  Sidecar = "adopted"  // added while the pod ran (operations/adopt)
 	SidecarDegraded Sidecar = "degraded" // a container of ours idles, or fails
 	SidecarMissing  Sidecar = "missing"
 )
@@ -54,6 +56,9 @@ func OfPod(pod *corev1.Pod) (p Pod, ok bool) {
 	}
 	p = known(pod, kind)
 	p.Sidecar = SidecarInjected
+	if adopted.Is(pod) {
+		p.Sidecar = SidecarAdopted
+	}
 	at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == api.ConditionDegraded && c.Status == corev1.ConditionTrue
 	})

@@ -10,12 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stategraft/stategraft/api/node"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 )
 
 // address is where and how a pod is asked.
 type address struct {
 	container string
+	called    string // the container, as the pod has it
 	host      string // with the port
 	tls       bool
 }
@@ -54,8 +56,10 @@ func (s service) none() error {
 	return fmt.Errorf("%w: neither %s has a port %s", ErrNoService, strings.Join(names, " nor "), s[0].port)
 }
 
-// find tells where a pod is asked: in the container that serves and runs.
+// find tells where a pod is asked: in the container that serves and runs. One that was
+// adopted is asked like one that was injected.
 func find(pod *corev1.Pod, s service) (address, error) {
+	pod = adopted.View(pod)
 	declared := ""
 	for _, each := range s {
 		containers, statuses := pod.Spec.Containers, pod.Status.ContainerStatuses
@@ -71,12 +75,12 @@ func find(pod *corev1.Pod, s service) (address, error) {
 			continue
 		}
 		mutual := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == patches.DirGRPCTLS })
-		return address{each.container, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), mutual}, nil
+		return address{each.container, adopted.Name(pod, each.container), net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), mutual}, nil
 	}
 	if declared == "" {
 		return address{}, s.none()
 	}
-	return address{}, fmt.Errorf("%w: container %s does not run", ErrUnreachable, declared)
+	return address{}, fmt.Errorf("%w: container %s does not run", ErrUnreachable, adopted.Name(pod, declared))
 }
 
 // serving finds a container and its port of a name, or 0.

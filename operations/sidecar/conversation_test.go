@@ -103,16 +103,16 @@ func TestFindMedusa(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"both ports": {func(p *corev1.Pod) { (&sidecartest.Server{IP: "127.0.0.9", Port: 7}).Dress(p, false) }, "{stategraft-medusa 127.0.0.9:50051 false}", nil},
+		"both ports": {func(p *corev1.Pod) { (&sidecartest.Server{IP: "127.0.0.9", Port: 7}).Dress(p, false) }, "{stategraft-medusa stategraft-medusa 127.0.0.9:50051 false}", nil},
 		"with TLS": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: "/etc/stategraft/grpc-tls"}}
-		}, "{stategraft-medusa 127.0.0.9:50051 true}", nil},
+		}, "{stategraft-medusa stategraft-medusa 127.0.0.9:50051 true}", nil},
 		"an agent among init containers": {func(p *corev1.Pod) {
 			p.Spec.Containers, p.Spec.InitContainers, p.Status.InitContainerStatuses = nil, agent, running(patches.ContainerAgent)
-		}, "{stategraft-agent 127.0.0.9:9 false}", nil},
+		}, "{stategraft-agent stategraft-agent 127.0.0.9:9 false}", nil},
 		"an agent": {func(p *corev1.Pod) {
 			p.Spec.Containers, p.Status.ContainerStatuses = agent, running(patches.ContainerAgent)
-		}, "{stategraft-agent 127.0.0.9:9 false}", nil},
+		}, "{stategraft-agent stategraft-agent 127.0.0.9:9 false}", nil},
 		"ended":     {func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, "", ErrUnreachable},
 		"node only": {func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Name = "stategraft-node" }, "", ErrNoService},
 		"nothing":   {func(p *corev1.Pod) { p.Spec.Containers = nil }, "", ErrNoService},

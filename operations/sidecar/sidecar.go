@@ -200,7 +200,7 @@ func unreachable(ctx context.Context, at address, err error) error {
 		err = reason.Err // without the URL, which says nothing that at does not
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: container %s at %s: %w (%w)", ErrUnreachable, at.container, at.host, ctx.Err(), context.Cause(ctx))
+		return fmt.Errorf("%w: container %s at %s: %w (%w)", ErrUnreachable, at.called, at.host, ctx.Err(), context.Cause(ctx))
 	}
-	return fmt.Errorf("%w: container %s at %s: %w", ErrUnreachable, at.container, at.host, err)
+	return fmt.Errorf("%w: container %s at %s: %w", ErrUnreachable, at.called, at.host, err)
 }

@@ -101,15 +101,15 @@ func TestFind(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"serving": {func(*corev1.Pod) {}, "{stategraft-medusa 127.0.0.9:50061 false}", nil},
+		"serving": {func(*corev1.Pod) {}, "{stategraft-medusa stategraft-medusa 127.0.0.9:50061 false}", nil},
 		"restoring": {func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = nil
 			(&sidecartest.Server{IP: "fd00::7", Port: 7}).Dress(p, true)
-		}, "{stategraft-restore [fd00::7]:7 false}", nil},
+		}, "{stategraft-restore stategraft-restore [fd00::7]:7 false}", nil},
 		"with TLS": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: "/etc/stategraft/grpc-tls"}}
-		}, "{stategraft-medusa 127.0.0.9:50061 true}", nil},
-		"both run": {func(p *corev1.Pod) { (&sidecartest.Server{IP: "127.0.0.9", Port: 7}).Dress(p, true) }, "{stategraft-medusa 127.0.0.9:50061 false}", nil},
+		}, "{stategraft-medusa stategraft-medusa 127.0.0.9:50061 true}", nil},
+		"both run": {func(p *corev1.Pod) { (&sidecartest.Server{IP: "127.0.0.9", Port: 7}).Dress(p, true) }, "{stategraft-medusa stategraft-medusa 127.0.0.9:50061 false}", nil},
 		"ended": {func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 		}, "", ErrUnreachable},

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/lookup"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
@@ -57,8 +58,10 @@ type job struct {
 // build makes the pod: the two init containers of a restore, after the sidecars of
 // another pod, which know where the storage is and where a database has its data, and
 // one with the database's image. Nothing is mounted but their configuration; the
-// database's volumes are empty ones.
+// database's volumes are empty ones. The sidecars of one that was adopted are as if they had
+// been injected.
 func build(like *corev1.Pod, database *corev1.Container, j job) (*corev1.Pod, error) {
+	like = adopted.View(like)
 	agent, medusa := container(like, patches.ContainerAgent), container(like, patches.ContainerMedusa)
 	switch {
 	case agent == nil || medusa == nil:

@@ -1,0 +1,55 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/stategraft/stategraft/operations/adopted"
+	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/workload"
+)
+
+// label has the other controllers find a pod whose containers run, or no longer find one in
+// which none does. Who was quicker, or a pod that has gone, shows at the next look.
+func (c *controller) label(ctx context.Context, one *candidate) {
+	kind := ""
+	if one.step.Do == DoLabel {
+		kind = string(kindOf(one.facts.Parts))
+	}
+	if one.memory.until.After(c.Clock()) {
+		return
+	}
+	err := c.server.label(ctx, one.pod, kind)
+	switch {
+	case err == nil:
+		one.memory.refused = 0
+		log.FromContext(ctx).Info("label of an adopted pod written", "namespace", one.pod.Namespace, "pod", one.pod.Name, "kind", kind)
+		if kind != "" {
+			c.say(one, corev1.EventTypeNormal, eventAdopted, string(one.pod.UID), "its sidecars run, as ephemeral containers: it is backed up like a pod that was injected")
+		}
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):
+		one.step.Until = c.Clock().Add(min(soon, c.Every)) // the watch is a little behind
+	default:
+		one.step.Until = one.memory.fail(c.Clock(), c.Backoff)
+		log.FromContext(ctx).Error(err, "the label of an adopted pod is not written", "namespace", one.pod.Namespace, "pod", one.pod.Name, "again", one.step.Until)
+	}
+}
+
+// kindOf is the database of an adopted pod: Cassandra's agent does not serve.
+func kindOf(parts []adopted.Part) workload.Kind {
+	for i := range parts {
+		if parts[i].Role != patches.RoleAgent {
+			return workload.KindCassandra
+		}
+	}
+	return workload.KindAnna
+}
+
+// partsOf reads containers that are on no pod yet.
+func partsOf(containers []corev1.EphemeralContainer) []adopted.Part {
+	return adopted.Parts(&corev1.Pod{Spec: corev1.PodSpec{EphemeralContainers: containers}})
+}

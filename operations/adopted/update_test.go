@@ -1,0 +1,3 @@
+package adopted
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
