@@ -27,6 +27,8 @@ cluster carries out. The databases go on running. It is complete when every pod 
 and the storage has objects of each. docs/backup.md says what happens step by step.
 
 --dry-run only shows the pods, and what speaks against backing them up.
+--adopt gives pods without a sidecar theirs first, without restarting them, and waits for
+that (kubectl stategraft adopt --help says more).
 With --wait it stays until the end. Ctrl-C then leaves the Backup running.
 --timeout is the Backup's own: when that is up what is not complete has failed.
 
@@ -35,13 +37,14 @@ complete), 1 when it failed, its time was up, it is not complete or was cancelle
 --dry-run: could not be complete), 2 when the command line is wrong, no cluster answers,
 a right is lacking, or it was interrupted or does not end.`,
 		Example: `  kubectl stategraft backup statefulset/cassandra --wait
+  kubectl stategraft backup statefulset/cassandra --adopt --wait      # of pods that have no sidecar
   kubectl stategraft backup statefulset/cassandra --name before-upgrade --type full
   kubectl stategraft backup -l app.kubernetes.io/instance=ring --parallel 3 --timeout 6h
   kubectl stategraft backup list -A
   kubectl stategraft backup pin before-upgrade
   kubectl stategraft backup delete before-upgrade --data --wait`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: f.completeTargets,
+		ValidArgsFunction: f.completePods,
 		RunE: func(command *cobra.Command, args []string) error {
 			return here(command, func(ctx context.Context, t *terminal) error { return f.run(ctx, t, args) })
 		},
@@ -86,6 +89,11 @@ func (f *backupFlags) run(ctx context.Context, t *terminal, args []string) error
 	if f.dryRun {
 		return f.plan(ctx, t, at, made)
 	}
+	if f.adopt {
+		if err := f.adoptFirst(ctx, t, at, found.Pods); err != nil {
+			return err
+		}
+	}
 	limited, cancel = context.WithTimeout(ctx, requestTimeout)
 	if doubts := backup.Doubts(limited, at, at.namespace, found.Pods); doubts != "" {
 		fmt.Fprintln(t.err, "warning:", doubts)
@@ -97,6 +105,18 @@ func (f *backupFlags) run(ctx context.Context, t *terminal, args []string) error
 
 // plan shows what would be done.
 func (f *backupFlags) plan(ctx context.Context, t *terminal, at *reached, made *api.Backup) error {
+	var adopted []string
+	if f.adopt {
+		var plannable bool
+		var err error
+		switch adopted, plannable, err = f.planAdopting(ctx, t, at, *made.Spec.Pods); {
+		case err != nil:
+			return err
+		case !plannable:
+			fmt.Fprintln(t.err, "How the backup goes can be planned once a pod has its sidecar, which does the planning.")
+			return nil
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	planned, err := backup.Plan(limited, at, made, func(text string) { fmt.Fprintln(t.err, text) })
@@ -114,7 +134,10 @@ func (f *backupFlags) plan(ctx context.Context, t *terminal, at *reached, made *
 	} else {
 		err = backup.WritePlan(t.out, planned)
 	}
-	if err == nil && !backup.Whole(planned) {
+	if len(adopted) > 0 {
+		fmt.Fprintf(t.err, "The plan of the backup is of the pods as they are now: %s before it begins.\n", several(len(adopted), adopted[0]+" gets its sidecar", "%d pods get their sidecars"))
+	}
+	if err == nil && !backup.Whole(planned, adopted) {
 		return errNotBackedUp
 	}
 	return err

@@ -19,7 +19,8 @@ type backupFlags struct {
 	name, selector, kind, policy string
 	parallel, retries            int32
 	limit                        time.Duration
-	pin, dryRun                  bool
+	pin, dryRun, adopt           bool
+	adoptTimeout                 time.Duration  // of waiting for that
 	set                          *pflag.FlagSet // what of these was given
 
 	wait, yes, data, keepData bool
@@ -46,6 +47,8 @@ func (f *backupFlags) addSpec(set *pflag.FlagSet) {
 	set.StringVar(&f.policy, "deletion-policy", "", "keep (default) or delete: what becomes of the data when the Backup is deleted")
 	set.BoolVar(&f.pin, "pin", false, "keep it for good, whatever retention says")
 	set.BoolVar(&f.dryRun, "dry-run", false, "show the pods and what speaks against backing them up, do nothing")
+	set.BoolVar(&f.adopt, "adopt", false, "give pods without a sidecar theirs first, while they run")
+	set.DurationVar(&f.adoptTimeout, "adopt-timeout", adoptTimeout, "how long to wait for the sidecars of --adopt")
 	set.BoolVar(&f.wait, "wait", false, "stay until it is over, and show how far each pod is")
 }
 
@@ -87,6 +90,10 @@ func (f *backupFlags) bounds() error {
 		return fmt.Errorf("--timeout %s: it takes a duration above zero, such as 6h", f.limit)
 	case f.retries < 0 || f.retries > mostRetries:
 		return fmt.Errorf("--retries %d: it takes a number up to %d", f.retries, mostRetries)
+	case f.adoptTimeout <= 0:
+		return fmt.Errorf("--adopt-timeout %s: it takes a duration above zero, such as 10m", f.adoptTimeout)
+	case f.set.Changed("adopt-timeout") && !f.adopt:
+		return errors.New("--adopt-timeout: nothing is adopted; give --adopt")
 	case f.dryRun && f.wait:
 		return errors.New("--dry-run and --wait exclude one another: nothing happens that could be waited for")
 	}

@@ -40,7 +40,9 @@ var resources = map[string]func() client.Object{
 	"backups":         func() client.Object { return &api.Backup{} },
 	"backupschedules": func() client.Object { return &api.BackupSchedule{} },
 	"configmaps":      func() client.Object { return &corev1.ConfigMap{} },
+	"events":          func() client.Object { return &corev1.Event{} },
 	"namespaces":      func() client.Object { return &corev1.Namespace{} },
+	"nodes":           func() client.Object { return &corev1.Node{} },
 	"pods":            func() client.Object { return &corev1.Pod{} },
 }
 
@@ -68,8 +70,13 @@ func (s *keeping) put(o client.Object) {
 	case *corev1.ConfigMap:
 		plural = "configmaps"
 		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	case *corev1.Event:
+		plural = "events"
 	case *corev1.Namespace:
 		plural = "namespaces"
+	case *corev1.Node:
+		plural = "nodes"
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	case *corev1.Pod:
 		plural = "pods"
 	}
@@ -170,7 +177,7 @@ func (s *keeping) serve(w http.ResponseWriter, r *http.Request, plural, namespac
 			}
 		}
 		kind := map[string][2]string{"backups": {api.GroupVersion.String(), "BackupList"}, "backupschedules": {api.GroupVersion.String(), "BackupScheduleList"},
-			"configmaps": {"v1", "ConfigMapList"}, "namespaces": {"v1", "NamespaceList"}, "pods": {"v1", "PodList"}}[plural]
+			"configmaps": {"v1", "ConfigMapList"}, "events": {"v1", "EventList"}, "namespaces": {"v1", "NamespaceList"}, "nodes": {"v1", "NodeList"}, "pods": {"v1", "PodList"}}[plural]
 		answer(w, http.StatusOK, map[string]any{"apiVersion": kind[0], "kind": kind[1], "items": items})
 	case old == nil:
 		noSuch(w, name)

@@ -165,7 +165,7 @@ func TestBackupWarns(t *testing.T) {
 	pod.Labels = map[string]string{"app": "db"}
 	s, kubeconfig := keepingServer(t, nil, &pod)
 	_, notes, err := run(nil, "backup", "pod/db-0", "--name", "b", "-n", "ns", "--kubeconfig", kubeconfig)
-	if err != nil || len(s.backups()) != 1 || !strings.HasPrefix(notes, "warning: none of the pods has a sidecar: re-create them once") {
+	if err != nil || len(s.backups()) != 1 || !strings.HasPrefix(notes, "warning: none of the pods has a sidecar: with --adopt they are given theirs first, as they run; or re-create them once") {
 		t.Errorf("%v, %q, %d made", err, notes, len(s.backups()))
 	}
 }

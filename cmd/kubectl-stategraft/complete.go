@@ -3,16 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/ask/adopt"
 	"github.com/stategraft/stategraft/operations/ask/backup"
 )
 
@@ -58,6 +61,38 @@ func (c *connection) completeTargets(command *cobra.Command, _ []string, prefix 
 		}
 		return found
 	})
+}
+
+// completeAdoptable completes statefulset/NAME, and pod/NAME of pods that were not created
+// with a sidecar, but for those of which there can be any number.
+func (c *connection) completeAdoptable(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.completions(command, prefix, func(ctx context.Context, at *reached) []string {
+		var found []string
+		var sets appsv1.StatefulSetList
+		if at.List(ctx, &sets, client.InNamespace(at.namespace)) == nil {
+			for i := range sets.Items {
+				found = append(found, "statefulset/"+sets.Items[i].Name)
+			}
+		}
+		var pods corev1.PodList
+		if at.List(ctx, &pods, client.InNamespace(at.namespace)) == nil {
+			for i := range pods.Items {
+				pod := &pods.Items[i]
+				if owner := metav1.GetControllerOf(pod); !adopt.Injected(pod) && (owner == nil || !slices.Contains([]string{"ReplicaSet", "DaemonSet", "Job"}, owner.Kind)) {
+					found = append(found, "pod/"+pod.Name)
+				}
+			}
+		}
+		return found
+	})
+}
+
+// completePods completes what can be backed up.
+func (f *backupFlags) completePods(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if f.adopt {
+		return f.completeAdoptable(command, args, prefix)
+	}
+	return f.completeTargets(command, args, prefix)
 }
 
 func (f *restoreFlags) completeRestores(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {

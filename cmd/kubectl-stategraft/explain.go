@@ -14,7 +14,9 @@ func explainCommand() *cobra.Command {
 		Use:   "explain -f FILE",
 		Short: "Print what admission would decide on pods, and why",
 		Long: `Prints for each pod, or object with a pod template, what admission would decide
-and why. With -o json each decision is one JSON object on a line of its own.`,
+and why. Of a pod that runs it says, too, whether it could be given its sidecar as it
+is (kubectl stategraft adopt). With -o json each decision is one JSON object on a line
+of its own.`,
 		Example: `  kubectl stategraft explain -f cassandra.yaml
   kubectl get pod cassandra-0 -o yaml | kubectl stategraft explain -f - -o json
   kubectl get restore nightly-back -o yaml > r.yaml; kubectl stategraft explain -f cassandra.yaml --restore r.yaml`,
@@ -32,13 +34,8 @@ and why. With -o json each decision is one JSON object on a line of its own.`,
 					continue
 				}
 				refused = refused || r.Verdict == workload.Refuse
-				e := r.Explain()
-				if f.output == "json" {
-					err = e.JSON(command.OutOrStdout())
-				} else {
-					err = e.Text(command.OutOrStdout())
-				}
-				if err != nil {
+				e := explained{Explanation: r.Explain(), Adopt: f.adoption(command.Context(), r)}
+				if err := e.write(command.OutOrStdout(), f.output); err != nil {
 					return err
 				}
 			}

@@ -26,6 +26,8 @@ type flags struct {
 	restoreFile   string
 	output        string
 	passOthers    bool
+
+	options offline.Options // by which decide has decided
 }
 
 func (f *flags) add(command *cobra.Command, outputs string) {
@@ -46,7 +48,8 @@ func (f *flags) decide(in io.Reader) ([]offline.Result, error) {
 	if len(f.files) == 0 {
 		return nil, errors.New("no input; give -f FILE, or -f - for standard input")
 	}
-	options := offline.Options{Namespace: offline.Labelled()}
+	options := &f.options
+	*options = offline.Options{Namespace: offline.Labelled()}
 	config, err := webhook.OpenConfig(f.config, logr.Discard())
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func (f *flags) decide(in io.Reader) ([]offline.Result, error) {
 				results = append(results, offline.Result{Document: d})
 				continue
 			}
-			result, err := offline.Decide(d, options)
+			result, err := offline.Decide(d, *options)
 			if err != nil {
 				return nil, err
 			}

@@ -40,9 +40,10 @@ func root() *cobra.Command {
 		Use:   "kubectl-stategraft",
 		Short: "Backup and restore for Cassandra and Anna pods, whoever made them",
 		Long: `Shows, without a cluster, what the Stategraft webhook makes of pods (inject,
-explain), looks at a cluster (check), backs running pods up (backup) and restores them
-(restore), tells how old the last backup of each is (status), and has a controller look
-into the storage (sync), and writes a backup's keys into a running Anna again (repair).
+explain), looks at a cluster (check), gives running pods their sidecar without a restart
+(adopt), backs running pods up (backup) and restores them (restore), tells how old the
+last backup of each is (status), has a controller look into the storage (sync), and
+writes a backup's keys into a running Anna again (repair).
 
 Exit status: 0 for pods that are injected or skipped, for a cluster where nothing is
 broken and for a backup or restore that is done; 1 when a pod is refused, something is
@@ -55,7 +56,7 @@ more.`,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stategraft"},
 	}
-	command.AddCommand(injectCommand(), explainCommand(), checkCommand(), backupCommand(), restoreCommand(), repairCommand(), statusCommand(), syncCommand())
+	command.AddCommand(injectCommand(), explainCommand(), checkCommand(), adoptCommand(), backupCommand(), restoreCommand(), repairCommand(), statusCommand(), syncCommand())
 	addCompletion(command)
 	return command
 }

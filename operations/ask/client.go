@@ -1,11 +1,12 @@
 // Package ask makes Restores for a person at a terminal and follows them: what
 // kubectl stategraft restore does. It talks to the API server and to nothing else;
 // the controller does what was asked for. Below it are the same for Backups
-// (backup), the age of each pod's backup (status) and what a namespace's storage
-// holds (sync).
+// (backup), the age of each pod's backup (status), what a namespace's storage holds
+// (sync), and sidecars for pods that run (adopt).
 //
 //	client.go    the client, and what its errors mean to a person
 //	targets.go   the pods that are meant
+//	live.go      and those of them that are there
 //	request.go   the object that is made of the command line
 //	follow.go    a Restore's or a Backup's status as it changes
 //	progress.go  how far the pods are, as it changes
@@ -54,6 +55,7 @@ const (
 	StatefulSets = "statefulsets.apps"
 	ConfigMaps   = "configmaps"
 	Namespaces   = "namespaces"
+	Nodes        = "nodes"
 )
 
 // Scheme knows the objects that are read and written.
@@ -78,10 +80,10 @@ func New(config *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []schema.GroupVersionKind{api.GroupVersion.WithKind("Restore"), api.GroupVersion.WithKind("Backup"),
 		api.GroupVersion.WithKind("BackupSchedule"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-		corev1.SchemeGroupVersion.WithKind("Namespace"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithKind("Event"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		scope := meta.RESTScopeNamespace
-		if kind.Kind == "Namespace" {
+		if kind.Kind == "Namespace" || kind.Kind == "Node" {
 			scope = meta.RESTScopeRoot
 		}
 		mapper.Add(kind, scope)
@@ -162,5 +164,5 @@ func refusedByRight(err error) bool {
 
 func kindOf(resource string) string {
 	return map[string]string{restores: "Restore", Backups: "Backup", Schedules: "BackupSchedule", ConfigMaps: "ConfigMap",
-		Namespaces: "namespace", pods: "pod", StatefulSets: "statefulset"}[resource]
+		Namespaces: "namespace", Nodes: "node", pods: "pod", StatefulSets: "statefulset"}[resource]
 }

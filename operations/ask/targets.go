@@ -37,7 +37,7 @@ func ParseTargets(args []string) ([]Target, error) {
 }
 
 // ParseTargetsTo is ParseTargets for what is to be done in a word such as restored, in
-// place of which there are commands.
+// place of which there are commands, or none.
 func ParseTargetsTo(done, commands string, args []string) ([]Target, error) {
 	if len(args) > 1 && !strings.Contains(args[0], "/") {
 		if set, known := kinds[strings.ToLower(args[0])]; known {
@@ -57,7 +57,10 @@ func ParseTargetsTo(done, commands string, args []string) ([]Target, error) {
 		set, known := kinds[strings.ToLower(kind)]
 		switch {
 		case !ok || name == "":
-			return nil, fmt.Errorf("%s: it takes pod/NAME or statefulset/NAME, or a command: %s", arg, commands)
+			if commands != "" {
+				commands = ", or a command: " + commands
+			}
+			return nil, fmt.Errorf("%s: it takes pod/NAME or statefulset/NAME%s", arg, commands)
 		case !known:
 			return nil, fmt.Errorf("%s: only pods and StatefulSets can be %s (pod/NAME, statefulset/NAME, or -l SELECTOR)", arg, done)
 		}
@@ -192,26 +195,10 @@ func (e *LackingError) Error() string {
 // ofStatefulSet finds the pods that a StatefulSet owns. One that lacks pods is
 // refused: a ring restored but for a node is a thing to ask for by name.
 func ofStatefulSet(ctx context.Context, c client.Reader, namespace, name string) ([]corev1.Pod, error) {
-	var set appsv1.StatefulSet
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &set); err != nil {
-		err = Explain(err, "get", StatefulSets, namespace, name)
-		return nil, Within(ctx, c, namespace, err)
-	}
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("the selector of statefulset %s: %w", name, err)
-	}
-	var list corev1.PodList
-	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, Explain(err, "list", pods, namespace, "")
-	}
-	owned := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, &set) })
-	sort(owned)
-	wanted := 1
-	if set.Spec.Replicas != nil {
-		wanted = int(*set.Spec.Replicas)
-	}
+	owned, wanted, err := ownedBy(ctx, c, namespace, name)
 	switch {
+	case err != nil:
+		return nil, err
 	case wanted == 0:
 		return nil, fmt.Errorf("statefulset %s of namespace %s is scaled to 0: scale it up first, a restore needs its pods", name, namespace)
 	case len(owned) < wanted:
@@ -222,6 +209,30 @@ func ofStatefulSet(ctx context.Context, c client.Reader, namespace, name string)
 		return nil, &LackingError{namespace, fmt.Sprintf("statefulset %s of namespace %s is to have %d pods and %s", name, namespace, wanted, have)}
 	}
 	return owned, nil
+}
+
+// ownedBy are the pods of a StatefulSet that are there, and how many there are to be.
+func ownedBy(ctx context.Context, c client.Reader, namespace, name string) (owned []corev1.Pod, wanted int, err error) {
+	var set appsv1.StatefulSet
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &set); err != nil {
+		err = Explain(err, "get", StatefulSets, namespace, name)
+		return nil, 0, Within(ctx, c, namespace, err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the selector of statefulset %s: %w", name, err)
+	}
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, 0, Explain(err, "list", pods, namespace, "")
+	}
+	owned = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, &set) })
+	sort(owned)
+	wanted = 1
+	if set.Spec.Replicas != nil {
+		wanted = int(*set.Spec.Replicas)
+	}
+	return owned, wanted, nil
 }
 
 // instead names pods that could have been meant, where they can be read.

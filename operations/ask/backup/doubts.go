@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/ask"
 	"github.com/stategraft/stategraft/operations/scope"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -20,31 +21,39 @@ import (
 func Doubts(ctx context.Context, c client.Reader, namespace string, of api.BackupPods) string {
 	ns := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err == nil && !scope.Asks(ns, "") {
-		return fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars: kubectl label namespace %[1]s %[2]s=%[3]s, and re-create the pods once",
+		return fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars: kubectl label namespace %[1]s %[2]s=%[3]s, then give it --adopt, or re-create the pods once",
 			namespace, api.LabelInject, api.InjectEnabled)
 	}
-	var list corev1.PodList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	list, err := Live(ctx, c, namespace, of)
+	if err != nil {
 		return ""
 	}
 	var without []string
-	all := 0
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if !meant(pod, of) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		if all++; !sidecar(pod) {
-			without = append(without, pod.Name)
+	for i := range list {
+		if !sidecar(&list[i]) {
+			without = append(without, list[i].Name)
 		}
 	}
 	switch {
 	case len(without) == 0:
 		return ""
-	case len(without) == all:
-		return "none of the pods has a sidecar: re-create them once; kubectl stategraft check says why they have none"
+	case len(without) == len(list):
+		return "none of the pods has a sidecar: with --adopt they are given theirs first, as they run; or re-create them once. kubectl stategraft check says why they have none"
 	}
-	return "it cannot be complete: " + shortened(without) + " without a sidecar; re-create once, kubectl stategraft check says why"
+	return "it cannot be complete: " + shortened(without) + " without a sidecar; with --adopt given first, or re-create once. kubectl stategraft check says why"
+}
+
+// Live are the pods that are there of those of a Backup, in order.
+func Live(ctx context.Context, c client.Reader, namespace string, of api.BackupPods) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, ask.Explain(err, "list", "pods", namespace, "")
+	}
+	live := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		return !meant(&pod, of) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	})
+	slices.SortFunc(live, func(a, b corev1.Pod) int { return ask.Compare(a.Name, b.Name) })
+	return live, nil
 }
 
 // meant tells whether a pod that is there is one of those of a Backup.

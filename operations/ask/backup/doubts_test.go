@@ -34,10 +34,10 @@ func TestDoubts(t *testing.T) {
 		want      string
 	}{
 		{"prod", api.BackupPods{Names: []string{"c-0"}}, ""},
-		{"prod", set, "it cannot be complete: c-1 without a sidecar"},
+		{"prod", set, "it cannot be complete: c-1 without a sidecar; with --adopt given first"},
 		{"prod", api.BackupPods{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "c"}}}, "c-1 without a sidecar"},
-		{"prod", api.BackupPods{Names: []string{"c-1"}}, "none of the pods has a sidecar"},
-		{"bare", set, "kubectl label namespace bare stategraft.io/inject=enabled"},
+		{"prod", api.BackupPods{Names: []string{"c-1"}}, "none of the pods has a sidecar: with --adopt they are given theirs first"},
+		{"bare", set, "kubectl label namespace bare stategraft.io/inject=enabled, then give it --adopt"},
 		{"gone", set, ""},
 	} {
 		if got := Doubts(t.Context(), store(nil, objects...), c.namespace, c.of); !strings.Contains(got, c.want) || c.want == "" && got != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -22,9 +23,11 @@ func Plan(ctx context.Context, c client.WithWatch, b *api.Backup, waits func(str
 	return ask.Rehearse(ctx, c, dry, waits)
 }
 
-// Whole tells whether what was planned would be of all its pods.
-func Whole(planned *api.Backup) bool {
-	return planned.Status.Phase == api.BackupPlanned && !refused(planned) && len(lacking(planned)) == 0
+// Whole tells whether what was planned would be of all its pods, where some that the plan
+// lacks are given their sidecars before.
+func Whole(planned *api.Backup, adopted []string) bool {
+	lack := slices.DeleteFunc(lacking(planned), func(name string) bool { return slices.Contains(adopted, name) })
+	return planned.Status.Phase == api.BackupPlanned && !refused(planned) && len(lack) == 0
 }
 
 // refused tells whether nothing could be planned, or what was would not be accepted.

@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 		if err := WritePlan(&out, b); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&out, "whole: %v\n\n", Whole(b))
+		fmt.Fprintf(&out, "whole: %v\n\n", Whole(b, nil))
 	}
 	golden.Compare(t, "testdata/plan.txt", out.Bytes())
 }

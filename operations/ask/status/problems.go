@@ -35,7 +35,7 @@ func (s *Status) unlabelled(ns *corev1.Namespace, databases int) {
 		s.Notes = append(s.Notes, text+remedy)
 		return
 	}
-	s.Problems = append(s.Problems, fmt.Sprintf("%s, though it has %s of a database, of which no backup is made%s; then re-create them once", text, ask.Plural(databases, "pod"), remedy))
+	s.Problems = append(s.Problems, fmt.Sprintf("%s, though it has %s of a database, of which no backup is made%s; then kubectl stategraft adopt gives them theirs while they run, or re-create them once", text, ask.Plural(databases, "pod"), remedy))
 }
 
 // judgeSchedules tells of schedules that are refused, or have no pods: there is a row of

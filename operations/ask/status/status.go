@@ -22,12 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/ask"
+	"github.com/stategraft/stategraft/operations/ask/adopt"
 	"github.com/stategraft/stategraft/operations/coverage"
 	"github.com/stategraft/stategraft/operations/rpo"
 	"github.com/stategraft/stategraft/operations/scope"
 	"github.com/stategraft/stategraft/webhook"
-	"github.com/stategraft/stategraft/workload"
 )
 
 // Status is what Read has found.
@@ -39,6 +40,9 @@ type Status struct {
 	// each, a sentence each.
 	Problems []string
 }
+
+// reasonAdopting is why a pod has no sidecar that is being given one (operations/adopt).
+const reasonAdopting = "adopting"
 
 // Behind are the rows that are.
 func (s *Status) Behind() []rpo.Row {
@@ -117,8 +121,8 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (o
 	asks := scope.Asks(ns, "")
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Labels[api.LabelInjected] != "" && injected(pod) {
-			if known, ok := rpo.OfPod(pod); ok {
+		if pod.Labels[api.LabelInjected] != "" && (adopt.Injected(pod) || adopted.Is(pod)) {
+			if known, ok := rpo.OfPod(adopted.View(pod)); ok {
 				out, databases = append(out, known), databases+1
 			}
 			continue
@@ -132,6 +136,9 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (o
 		}
 		in.Pod = raw
 		if j := coverage.Judge(in, since); j.Without {
+			if adopted.Is(pod) {
+				j.Reason = reasonAdopting
+			}
 			if known, ok := rpo.OfUncovered(pod, j.Kind, j.Reason); ok {
 				if databases++; asks {
 					out = append(out, known)
@@ -140,19 +147,6 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (o
 		}
 	}
 	return out, databases
-}
-
-// injected tells whether a pod has a container of ours: the label alone may be in a
-// template that a live pod was copied into.
-func injected(pod *corev1.Pod) bool {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if workload.Own(list[i].Name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // misread names annotations that cannot be read, each once.

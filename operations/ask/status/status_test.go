@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/ask"
 	"github.com/stategraft/stategraft/operations/rpo"
+	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/test/golden"
 	"github.com/stategraft/stategraft/webhook"
 )
@@ -57,6 +59,20 @@ func pod(ns, name string, injected bool, annotations map[string]string) *corev1.
 	return p
 }
 
+// adoptedPod gives a pod containers of adoption, which run; through tells whether the
+// controllers know it.
+func adoptedPod(p *corev1.Pod, through bool) *corev1.Pod {
+	if through {
+		p.Labels[api.LabelInjected] = "cassandra"
+	}
+	for i, name := range []string{"stategraft-agent-1", "stategraft-medusa-2"} {
+		c := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Env: []corev1.EnvVar{{Name: patches.EnvAdopted, Value: strconv.Itoa(i + 1)}}}}
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, c)
+		p.Status.EphemeralContainerStatuses = append(p.Status.EphemeralContainerStatuses, corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	}
+	return p
+}
+
 func backed(ns, name string, ago time.Duration, pods ...string) *api.Backup {
 	b := &api.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, CreationTimestamp: *at(-ago)},
 		Status: api.BackupStatus{Phase: api.BackupComplete, Name: name, Started: at(-ago), Finished: at(-ago + time.Hour)}}
@@ -79,7 +95,7 @@ func cluster() []client.Object {
 		namespace("prod", true, map[string]string{api.AnnotationRPO: "26h"}), namespace("test", true, map[string]string{api.AnnotationRPO: "soon\x1b"}), namespace("plain", false, nil),
 		pod("prod", "c-0", true, nil), pod("prod", "c-1", true, nil), pod("prod", "c-10", true, nil), pod("prod", "c-2", false, nil),
 		pod("prod", "old-0", true, map[string]string{api.AnnotationRPO: "60m"}), web, done,
-		pod("test", "t-0", true, nil), pod("plain", "p-0", false, nil),
+		pod("test", "t-0", true, nil), adoptedPod(pod("test", "t-1", false, nil), true), adoptedPod(pod("test", "t-2", false, nil), false), pod("plain", "p-0", false, nil),
 		verified, backed("prod", "old-1", 30*time.Hour, "old-0"),
 		&api.BackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly", CreationTimestamp: *at(-400 * time.Hour)},
 			Spec: api.BackupScheduleSpec{Schedule: "0 3 * * *", Template: api.BackupTemplate{Spec: api.BackupSpec{Pods: &api.BackupPods{

@@ -22,13 +22,21 @@ func Write(w io.Writer, list []rpo.Row, wide bool, now time.Time) error {
 	rows := [][]string{head}
 	for i := range list {
 		r := &list[i]
-		row := []string{r.Namespace, r.Pod, string(r.Sidecar), last(r), age(r), size(r), next(r, now), verified(r, now)}
+		row := []string{r.Namespace, r.Pod, sidecar(r), last(r), age(r), size(r), next(r, now), verified(r, now)}
 		if wide {
 			row = append(row, r.Workload, ask.OrNone(strings.Join(r.Schedules, ",")), limit(r), ask.Clean(r.Why))
 		}
 		rows = append(rows, row)
 	}
 	return ask.Table(w, rows)
+}
+
+// sidecar is the state of the sidecar, or that it is just being given.
+func sidecar(r *rpo.Row) string {
+	if r.Sidecar == rpo.SidecarMissing && r.SidecarReason == reasonAdopting {
+		return reasonAdopting
+	}
+	return string(r.Sidecar)
 }
 
 func last(r *rpo.Row) string {
@@ -112,7 +120,7 @@ func Summary(rows []rpo.Row) []string {
 		if behind > 0 {
 			what = "other pod"
 		}
-		lines = append(lines, fmt.Sprintf("%s without a sidecar: kubectl stategraft check says why, and what settles it", ask.Plural(others, what)))
+		lines = append(lines, fmt.Sprintf("%s without a sidecar: kubectl stategraft check says why, and what settles it; while they run kubectl stategraft adopt gives it to most", ask.Plural(others, what)))
 	}
 	return lines
 }
