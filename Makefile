@@ -145,6 +145,10 @@ show-backup: rig ## what backups have to show, on a node with real Cassandra and
 show-kvs: rig ## what Anna and Cloudburst have to show, on a node with test nodes in their place (root, Debian)
 	@$(GO) run ./test/e2e/cmd/kvs -timeout 2h -logs "$(CURDIR)/bin/kvs-logs"
 
+.PHONY: show-adopt
+show-adopt: rig ## what adoption has to show, on a node with real Cassandra and on the rig (root, Debian)
+	@$(GO) run ./test/e2e/cmd/adopt -timeout 2h -logs "$(CURDIR)/bin/adopt-logs"
+
 .PHONY: update-golden
 update-golden: ## write the golden results anew, to be read in the diff
 	$(GO) test ./... -update

@@ -54,7 +54,7 @@ func TestKVSCorpus(t *testing.T) {
 	k := &KVS{e: e, Namespace: namespace, setup: KVSSetup{Routing: 2}, threads: 4}
 	step("management", k.management(ctx))
 	for _, name := range corpusPods {
-		step(name, k.corpusSet(ctx, name))
+		step(name, k.corpusSet(ctx, name, nil))
 	}
 	began := time.Now()
 	for _, name := range corpusPods {
@@ -124,9 +124,9 @@ func (k *KVS) management(ctx context.Context) error {
 	return k.e.RolledOut(ctx, k.Namespace, "deployment/hydro-management", time.Minute)
 }
 
-// corpusSet makes a StatefulSet whose pods are as one of the corpus, and its headless
-// Service.
-func (k *KVS) corpusSet(ctx context.Context, name string) error {
+// corpusSet makes a StatefulSet whose pods are as one of the corpus, changed where change
+// is not nil, and its headless Service.
+func (k *KVS) corpusSet(ctx context.Context, name string, change func(*corev1.PodSpec)) error {
 	root, err := rigged.Root(ctx)
 	if err != nil {
 		return err
@@ -172,6 +172,9 @@ func (k *KVS) corpusSet(ctx context.Context, name string) error {
 		c := &spec.Containers[i]
 		c.Image = images.Anna
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
+	}
+	if change != nil {
+		change(spec)
 	}
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	service.Spec = corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: set.Spec.Selector.MatchLabels,

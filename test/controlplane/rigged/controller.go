@@ -26,7 +26,7 @@ func (r *Rig) startController(ctx context.Context, more []string) error {
 func (r *Rig) controller(name, kubeconfig string, more []string) *Controller {
 	c := &Controller{process{name: name, program: r.Program("stategraft")}}
 	c.args = func() []string {
-		args := append([]string{"controller", "--certificates", "self-signed"}, c.common(kubeconfig)...)
+		args := append([]string{"controller", "--certificates", "self-signed", "--config", r.configFile()}, c.common(kubeconfig)...)
 		return append(args, more...)
 	}
 	return c

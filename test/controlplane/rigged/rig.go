@@ -94,6 +94,9 @@ func Start(ctx context.Context, opts Options) (_ *Rig, err error) {
 	if err := r.rights(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.configure(opts.Config); err != nil {
+		return nil, err
+	}
 	if opts.Controller {
 		// It waits for the configuration that it is to write its CA into.
 		if err := r.registerService(ctx); err != nil {
@@ -103,7 +106,7 @@ func Start(ctx context.Context, opts Options) (_ *Rig, err error) {
 			return nil, err
 		}
 	}
-	if err := r.startWebhook(ctx, opts.Config); err != nil {
+	if err := r.startWebhook(ctx); err != nil {
 		return nil, errors.Join(err, r.controllerTail())
 	}
 	if err := r.register(ctx); err != nil {

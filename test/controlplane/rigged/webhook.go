@@ -41,11 +41,25 @@ func (w *Webhook) Client() *http.Client {
 		ForceAttemptHTTP2: true}}
 }
 
-// startWebhook starts it with the text of a configuration file. With a controller
-// its certificate is that of the controller, else one made here.
-func (r *Rig) startWebhook(ctx context.Context, config string) (err error) {
+// configFile is the configuration that webhook and controllers share.
+func (r *Rig) configFile() string { return filepath.Join(r.dir, "config.yaml") }
+
+// configure writes it; an empty one has the defaults, in a file that can be changed.
+func (r *Rig) configure(config string) error {
+	if config == "" {
+		config = "apiVersion: " + webhook.ConfigVersion + "\nkind: " + webhook.ConfigKind + "\n"
+	}
+	if err := os.WriteFile(r.configFile(), []byte(config), 0o600); err != nil {
+		return fmt.Errorf("writing the webhook's configuration: %w", err)
+	}
+	return nil
+}
+
+// startWebhook starts it. With a controller its certificate is that of the controller,
+// else one made here.
+func (r *Rig) startWebhook(ctx context.Context) (err error) {
 	w := &Webhook{process: process{name: "the webhook", program: r.Program("stategraft")},
-		ConfigFile: filepath.Join(r.dir, "config.yaml"), certDir: filepath.Join(r.dir, "certs")}
+		ConfigFile: r.configFile(), certDir: filepath.Join(r.dir, "certs")}
 	w.args = w.arguments
 	if r.Controller != nil {
 		w.serverName = webhookAccount + "." + homeNamespace + ".svc"
@@ -54,12 +68,6 @@ func (r *Rig) startWebhook(ctx context.Context, config string) (err error) {
 		}
 	} else if err := w.makeCertificate(); err != nil {
 		return err
-	}
-	if config == "" { // the defaults, in a file that can be changed
-		config = "apiVersion: " + webhook.ConfigVersion + "\nkind: " + webhook.ConfigKind + "\n"
-	}
-	if err := os.WriteFile(w.ConfigFile, []byte(config), 0o600); err != nil {
-		return fmt.Errorf("writing the webhook's configuration: %w", err)
 	}
 	if w.kubeconfig, err = r.account(ctx, webhookAccount); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Command daily runs of what the controllers have to show what there is time for every
-// day: a Restore, a backup after a total loss, and both for Anna. The others are in the commands
-// beside it.
+// day: a Restore, an adoption, a backup after a total loss, and that for Anna. The others
+// are in the commands beside it.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 
 var items = []scenario.Item{
 	{Name: "Restore: one pod of three by annotation on the live pod", Test: "TestRestoreOfOnePodByAnnotation"},
+	{Name: "Adoption: one command, restricted namespace", Test: "TestBackupAdopt"},
 	{Name: "Backup: total loss: bucket and chart alone", Test: "TestTotalLoss"},
 	{Name: "Anna: total loss, into another cluster; killed; once more", Test: "TestKVSTotalLoss"},
 }
