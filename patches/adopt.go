@@ -47,6 +47,9 @@ func Adopt(pod *workload.Pod, w workload.Workload, s Settings, a Adoption) ([]co
 	if err := squatters(pod); err != nil {
 		return nil, err
 	}
+	if n := highest(pod); n > mostNumber {
+		return nil, &Conflict{workload.ReasonNameConflict, fmt.Sprintf("an ephemeral container of the pod has a name of Stategraft's with number %d, after which no other fits: create the pod anew", n)}
+	}
 	if name, ok := injected(pod); ok {
 		return nil, &Conflict{workload.ReasonAlreadyInjected, fmt.Sprintf("the pod was created with container %s of Stategraft's: what is missing comes when it is created anew", name)}
 	}
@@ -111,9 +114,7 @@ func memoryOf(r, defaults Resources) string { return r.Over(defaults).Limits.Mem
 // number gives the parts their numbers, those of names that nobody has taken, and tells
 // each whom it has to do with.
 func (b *builder) number(parts []*part, a *Adoption) {
-	next := max(a.Next, 1)
-	for taken := b.highest(); len(parts) > 0 && next <= taken; next++ {
-	}
+	next := max(a.Next, highest(b.pod)+1, 1)
 	for _, p := range parts {
 		p.number = next
 		next++
@@ -132,12 +133,16 @@ func (b *builder) number(parts []*part, a *Adoption) {
 	parts[0].Env = append(parts[0].Env, value(EnvAdoptedTakers, strings.Join(takers, " ")))
 }
 
+// mostNumber is after which nobody counts on. Whoever may add ephemeral containers to a pod
+// could name one with any.
+const mostNumber = 1 << 30
+
 // highest is the highest number that an ephemeral container of the pod has under a name
 // of ours, whoever made it: the names stay taken for the pod's life.
-func (b *builder) highest() (number int) {
-	for i := range b.pod.Spec.Ephemeral {
+func highest(pod *workload.Pod) (number int) {
+	for i := range pod.Spec.Ephemeral {
 		for _, role := range Roles {
-			if rest, ok := strings.CutPrefix(b.pod.Spec.Ephemeral[i].Name, role.Container()+"-"); ok {
+			if rest, ok := strings.CutPrefix(pod.Spec.Ephemeral[i].Name, role.Container()+"-"); ok {
 				if n, err := strconv.Atoi(rest); err == nil {
 					number = max(number, n)
 				}

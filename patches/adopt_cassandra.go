@@ -12,10 +12,15 @@ import (
 // volume may be one that nothing is executed from, and the file on it goes again.
 const dirTaken = "/tmp"
 
-// takeAndRun waits for the agent's binary on the pod's volume, takes it and runs it.
-// It is not asked whether the file is executable, which on such a volume none is.
-const takeAndRun = `f="$` + EnvAdoptedDir + `/stategraft-agent";b=` + dirTaken + `/stategraft-agent;trap 'exit 0' TERM INT;n=0;` +
-	`until [ -f "$f" ]&&cp "$f" $b&&chmod 755 $b;do n=$((n+1));[ $n = 60 ]&&echo "stategraft: waiting for $f";sleep 1&wait $!;done;exec $b "$@"`
+// takeAndRun waits for the agent's binary on the pod's volume, takes it and runs it. That
+// of a later round will do as well: where an agent was killed, or all containers were
+// started again after a node lost its state, who is left over takes it, and is asked to go by
+// the newer one then. It is not asked whether the file is executable, which on such a volume
+// none is. Without a program to sleep it ends, rather than to take a whole CPU.
+const takeAndRun = `d=$` + EnvAdoptedDir + `;b=` + dirTaken + `/stategraft-agent;e=;n=0;trap 'exit 0' TERM INT;` +
+	`t(){ for f in "${d%/*}"/*/stategraft-agent-"$` + EnvPodUID + `";do g=${f%/*};` +
+	`[ -f "$f" ]&&[ "${g##*/}" -ge "${d##*/}" ]&&e=$({ cp "$f" $b&&chmod 755 $b;} 2>&1)&&return;done;return 1;};` +
+	`until t;do n=$((n+1));[ $((n%600)) = 60 ]&&echo "stategraft: waiting for the agent in $d $e";sleep 1&wait $!||exit 1;done;exec $b "$@"`
 
 // adoptCassandra makes the agent, which brings the binary, and those that take it.
 func (b *builder) adoptCassandra(a *Adoption) []*part {

@@ -31,7 +31,6 @@ func (b *builder) adoptKVS() *Container {
 	b.node(c)
 	b.adoptConf(c)
 	b.adoptRouting(c)
-	b.identity(c)
 	return c
 }
 

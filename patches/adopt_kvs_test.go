@@ -103,3 +103,15 @@ func TestAdoptKVSPorts(t *testing.T) {
 		t.Errorf("a port of the database's: %v", err)
 	}
 }
+
+// A cloud identity of the node's is its agent's too.
+func TestAdoptKVSIdentity(t *testing.T) {
+	raw := anna(`"volumes":[{"name":"aws-iam-token","projected":{}}]`,
+		`"image":"hydroproject/anna","env":[{"name":"SERVER_TYPE","value":"memory"},{"name":"AWS_ROLE_ARN","value":"arn:x"}],"volumeMounts":[{"name":"aws-iam-token","mountPath":"/t","readOnly":true}]`)
+	s := patches.Default()
+	s.StorageSecret = ""
+	agent := mustAdopt(t, raw, s)[patches.ContainerAgent]
+	if got := mountsOf(agent); got != "aws-iam-token:/t:ro" || from(agent, "AWS_ROLE_ARN") != "arn:x" {
+		t.Errorf("mounts %q, role %q", got, from(agent, "AWS_ROLE_ARN"))
+	}
+}

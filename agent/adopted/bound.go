@@ -38,8 +38,8 @@ const (
 )
 
 // Bound keeps the program, all of its threads and what it starts, small and the first to
-// go: in memory below about so many bytes (0 for no bound of that), with the processor and
-// the disks after everybody else. A container of an adopted pod has no resources by which
+// go: in memory below about so many bytes (0 for no bound of that), with one of the
+// processors at most, and there and at the disks after everybody else. A container of an adopted pod has no resources by which
 // the kubelet would do so. For that the program starts itself again, once, in the same
 // process; there Bound returns.
 //
@@ -84,6 +84,7 @@ func setBounds(memory int64) error {
 	if errno != 0 {
 		add("lower its priority at the disks", errno)
 	}
+	add("keep it on one processor", oneProcessor())
 	if memory > 0 {
 		add("limit its memory", limitData(uint64(max(memory*reserved, leastReserved))))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ type found struct {
 	Raisable bool
 	Arenas   string
 	GoMemory int64
+	CPUs     int
 	Started  string // that the process is the same
 	Child    string
 }
@@ -54,6 +56,7 @@ func tellBounds() {
 	var limit syscall.Rlimit
 	_ = syscall.Getrlimit(syscall.RLIMIT_DATA, &limit)
 	f.Data, f.Raisable = limit.Cur, limit.Max > limit.Cur
+	f.CPUs = runtime.NumCPU()
 	f.Started = fmt.Sprint(os.Getpid())
 	child, _ := exec.Command("/bin/sh", "-c", "cat /proc/self/oom_score_adj; ulimit -d; cut -d' ' -f19 /proc/$$/stat").Output()
 	f.Child = strings.Join(strings.Fields(string(child)), " ")
@@ -96,7 +99,7 @@ func TestBound(t *testing.T) {
 			if len(c.env) > 0 {
 				arenas = "7"
 			}
-			if f.Error != "" || f.Mark != "1" || f.Score != "1000" || f.Data != c.data || f.GoMemory != c.goes || f.Arenas != arenas || f.Child != c.child {
+			if f.Error != "" || f.Mark != "1" || f.Score != "1000" || f.Data != c.data || f.GoMemory != c.goes || f.Arenas != arenas || f.Child != c.child || f.CPUs != 1 {
 				t.Errorf("got %+v", f)
 			}
 			if c.memory > 0 && !f.Raisable {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -15,7 +17,7 @@ import (
 func volume(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, path := range []string{"data/ks/t-1/x", ".stategraft/restore.json", ".stategraft/adopted/1/stategraft-agent", ".stategraft/adopted/9/stategraft-agent", ".stategraft/adopted/notes/x"} {
+	for _, path := range []string{"data/ks/t-1/x", ".stategraft/restore.json", ".stategraft/adopted/1/stategraft-agent", ".stategraft/adopted/9/stategraft-agent", ".stategraft/adopted/4/stategraft-agent-earlier", ".stategraft/adopted/notes/x"} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -50,8 +52,8 @@ func TestInstall(t *testing.T) {
 	dir := filepath.Join(at, ".stategraft/adopted/4")
 	takers := []Taker{{pod, RoleSnapshot, 5}, {pod, RoleMedusa, 6}}
 	done := make(chan error)
-	go func() { done <- Install(t.Context(), dir, takers, nothing) }()
-	path := filepath.Join(dir, Binary)
+	go func() { done <- Install(t.Context(), dir, pod, takers, nothing) }()
+	path := brought(dir, pod)
 	eventually(t, "the binary is there", func() bool { _, err := os.Stat(path); return err == nil })
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o755 {
@@ -65,7 +67,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("it is another program (%v)", err)
 	}
 	// What killed containers have left is gone, and nothing else.
-	want := []string{".stategraft/adopted/4/stategraft-agent", ".stategraft/adopted/notes/x", ".stategraft/restore.json", "data/ks/t-1/x"}
+	want := []string{".stategraft/adopted/4/stategraft-agent-" + pod, ".stategraft/adopted/notes/x", ".stategraft/restore.json", "data/ks/t-1/x"}
 	if got := left(t, at); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -98,9 +100,9 @@ func TestInstallLeavesNothing(t *testing.T) {
 		dir := filepath.Join(at, ".stategraft/adopted/1")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- Install(ctx, dir, takers, nothing) }()
+		go func() { done <- Install(ctx, dir, "pod", takers, nothing) }()
 		if len(takers) > 0 {
-			eventually(t, "the binary is there", func() bool { _, err := os.Stat(filepath.Join(dir, Binary)); return err == nil })
+			eventually(t, "the binary is there", func() bool { _, err := os.Stat(brought(dir, "pod")); return err == nil })
 			cancel()
 		}
 		if err := <-done; (err == nil) != (takers == nil) || err != nil && !errors.Is(err, context.Canceled) {
@@ -119,7 +121,7 @@ func TestInstallElsewhere(t *testing.T) {
 	at := volume(t)
 	before := left(t, at)
 	for _, dir := range []string{"", "/", at, at + "/data", at + "/data/1", at + "/.stategraft/adopted", at + "/.stategraft/adopted/notes", at + "/.stategraft/adopted/0", ".stategraft/adopted/1"} {
-		if err := Install(t.Context(), dir, nil, nothing); err == nil || !strings.Contains(err.Error(), "STATEGRAFT_ADOPTED_DIR") {
+		if err := Install(t.Context(), dir, "pod", nil, nothing); err == nil || !strings.Contains(err.Error(), "STATEGRAFT_ADOPTED_DIR") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -139,7 +141,7 @@ func TestInstallTriesAgain(t *testing.T) {
 	defer cancel()
 	out := &buffer{}
 	done := make(chan error)
-	go func() { done <- Install(ctx, filepath.Join(at, ".stategraft/adopted/1"), nil, logTo(out)) }()
+	go func() { done <- Install(ctx, filepath.Join(at, ".stategraft/adopted/1"), "pod", nil, logTo(out)) }()
 	eventually(t, "it says what is wrong", func() bool { return strings.Contains(out.String(), "tried again") })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -147,5 +149,57 @@ func TestInstallTriesAgain(t *testing.T) {
 	}
 	if got := left(t, at); !slices.Equal(got, []string{".stategraft"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestInstallAfterAnotherPod: what one of this number has left, in an earlier pod or in this
+// one, which may be another program, is brought anew.
+func TestInstallAfterAnotherPod(t *testing.T) {
+	t.Parallel()
+	at, pod := t.TempDir(), uid()
+	dir := filepath.Join(at, ".stategraft/adopted/1")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"earlier", pod} {
+		if err := os.WriteFile(brought(dir, of), []byte("old"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error)
+	go func() { done <- Install(t.Context(), dir, pod, []Taker{{pod, RoleMedusa, 2}}, nothing) }()
+	eventually(t, "the binary is there", func() bool {
+		info, err := os.Stat(brought(dir, pod))
+		return err == nil && info.Size() > 1000
+	})
+	if got := left(t, at); len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+	if _, err := Own(t.Context(), Seat{PodUID: pod, Role: RoleMedusa, Number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstallRemedy: who cannot write to the volume is told what to do.
+func TestInstallRemedy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"another's":   {fmt.Errorf("make directory: %w", syscall.EACCES), "has to be able to write to /data: "},
+		"read-only":   {fmt.Errorf("make directory: %w", syscall.EROFS), "restart the pod"},
+		"none needed": {syscall.EIO, syscall.EIO.Error()},
+	} {
+		got := remedy(c.err, "/data")
+		if !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) || errors.Is(got, syscall.EIO) && got != c.err {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if remedy(nil, "/data") != nil {
+		t.Error("all is well")
 	}
 }

@@ -72,6 +72,9 @@ func (i Image) Serve(config string) process.Spec {
 	spec := i.Run("-c", python.Serve, "server.py", config)
 	change := map[string]string{"STATEGRAFT_RUNNING": RunningFile(filepath.Dir(config))}
 	if agent, err := os.Executable(); err == nil {
+		if _, err := os.Stat(agent); err != nil {
+			agent = fmt.Sprintf("/proc/%d/exe", os.Getpid()) // an adopted container removes its copy
+		}
 		change["STATEGRAFT_AGENT"] = agent
 	}
 	spec.Env = i.Env(change)

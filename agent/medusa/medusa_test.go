@@ -3,6 +3,7 @@ package medusa
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -186,4 +187,37 @@ func TestConfigureAs(t *testing.T) {
 	if _, err := ConfigureAs(places, private, "", Override{OwnYaml: true}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestServeOfWhatIsGone: the program is found where its file has been removed while it runs.
+func TestServeOfWhatIsGone(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("STATEGRAFT_TEST_GONE") == "" {
+		content, err := os.ReadFile(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command(write(t, filepath.Join(t.TempDir(), "copy"), string(content), 0o755), "-test.run=^"+t.Name()+"$")
+		command.Env = append(os.Environ(), "STATEGRAFT_TEST_GONE=1")
+		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range (Image{Python: "/p"}).Serve("/x/medusa.ini").Env {
+		if path, ok := strings.CutPrefix(variable, "STATEGRAFT_AGENT="); ok {
+			out, err := exec.Command(path, "-test.list=^"+t.Name()+"$").CombinedOutput()
+			if err != nil || !strings.Contains(string(out), t.Name()) {
+				t.Errorf("%s: %v\n%s", path, err, out)
+			}
+			return
+		}
+	}
+	t.Error("it is not told")
 }

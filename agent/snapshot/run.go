@@ -51,15 +51,16 @@ func Run(ctx context.Context, c Config) {
 	if !waitFor(ctx, c.Log, "the snapshot server's port", func() (err error) { listener, err = net.Listen("tcp4", address); return err }) {
 		return
 	}
-	server := NewServer(segment, tool, c.Log)
-	web := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	go func() { _ = web.Serve(listener) }()
-	c.Log.Info("serving", "address", address)
-
 	busy := c.Busy
 	if busy == nil {
 		busy = func() bool { return supervise.Busy(c.Places.State("medusa")) }
 	}
+	server := NewServer(segment, tool, c.Log)
+	server.Busy = busy
+	web := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	go func() { _ = web.Serve(listener) }()
+	c.Log.Info("serving", "address", address)
+
 	sweeper := &Sweeper{
 		Server: server, Delay: time.Minute, Age: 24 * time.Hour, Every: time.Hour, Retry: 30 * time.Second,
 		Seen: c.Places.State("snapshots"), Busy: busy, Now: time.Now,

@@ -37,14 +37,17 @@ type Server struct {
 	Segment func() (string, error) // the secret part of the path, as it is now
 	Tool    tool
 	Log     *slog.Logger
+	// Busy tells whether a backup is running; nil where that is not known.
+	Busy func() bool
 
-	turn     chan struct{} // holds one token: who has it runs nodetool
+	turn     chan struct{}   // holds one token: who has it runs nodetool
+	backup   map[string]bool // taken while a backup ran, and not cleared; for who has the token
 	stopping atomic.Bool
 }
 
 // NewServer makes a server.
 func NewServer(segment func() (string, error), tool tool, log *slog.Logger) *Server {
-	s := &Server{Segment: segment, Tool: tool, Log: log, turn: make(chan struct{}, 1)}
+	s := &Server{Segment: segment, Tool: tool, Log: log, turn: make(chan struct{}, 1), backup: map[string]bool{}}
 	s.turn <- struct{}{}
 	return s
 }
@@ -156,6 +159,9 @@ func (s *Server) take(ctx context.Context, name string) error {
 	start := time.Now()
 	_, err := s.Tool.Run(ctx, "snapshot", "-t", name)
 	if err == nil {
+		if s.Busy != nil && s.Busy() {
+			s.backup[name] = true
+		}
 		s.Log.Info("took a snapshot", "snapshot", name, "seconds", time.Since(start).Seconds())
 		return nil
 	}
@@ -174,6 +180,7 @@ func (s *Server) clear(ctx context.Context, name string) error {
 	_, err := s.Tool.Run(ctx, "clearsnapshot", "-t", name)
 	switch {
 	case err == nil:
+		delete(s.backup, name)
 		s.Log.Info("cleared a snapshot", "snapshot", name)
 		return nil
 	case s.stopping.Load():

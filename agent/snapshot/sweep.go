@@ -54,6 +54,8 @@ type Sweeper struct {
 	Busy   func() bool   // whether a backup is running
 	Up     func() error  // why the database cannot answer; cheaper than a JVM
 	Now    func() time.Time
+
+	over map[string]bool // of backups that did not run any more at the last sweep
 }
 
 // Run sweeps now and then until the context ends.
@@ -92,19 +94,42 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	}
 	defer release()
 	if s.Busy() {
+		s.over = nil
 		return nil // its snapshot may be older than a day
 	}
 	output, err := s.Server.Tool.Run(ctx, "listsnapshots")
 	if err != nil {
 		return err
 	}
-	for _, name := range s.old(List(output)) {
+	listed := List(output)
+	names := append(s.old(listed), s.abandoned(listed)...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		if _, err := s.Server.Tool.Run(ctx, "clearsnapshot", "-t", name); err != nil {
 			return err
 		}
+		delete(s.Server.backup, name)
 		s.Server.Log.Info("cleared a leftover snapshot", "snapshot", name)
 	}
 	return nil
+}
+
+// abandoned picks those whose backup is known to be over, as Medusa was killed in it, without
+// waiting until they are old: at two sweeps in a row none was running. Once is not enough,
+// as Medusa's container may not answer in time on a node that has much to do.
+func (s *Sweeper) abandoned(listed map[string]time.Time) (names []string) {
+	before := s.over
+	s.over = map[string]bool{}
+	for name := range s.Server.backup {
+		if _, there := listed[name]; !there {
+			delete(s.Server.backup, name)
+			continue
+		}
+		if s.over[name] = true; before[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // old picks the leftovers. Before 4.1 nodetool does not tell when a snapshot

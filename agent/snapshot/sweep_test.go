@@ -166,3 +166,57 @@ func TestStopWaitsForABackup(t *testing.T) {
 		t.Errorf("the limit was %v", took)
 	}
 }
+
+// TestSweepAfterAKill: a snapshot that was taken in a backup which is over, as Medusa was
+// killed in it, does not stay for a day. What nobody told of is left alone.
+func TestSweepAfterAKill(t *testing.T) {
+	f := newFake(t)
+	busy := true
+	f.server.Busy = func() bool { return busy }
+	s := &Sweeper{Server: f.server, Age: 24 * time.Hour, Seen: filepath.Join(f.dir, "run", "seen.json"),
+		Busy: func() bool { return busy }, Up: func() error { return nil }, Now: time.Now}
+	taken := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if code, text := f.call("POST", at, take(name)); code != 200 {
+				t.Fatalf("%d %s", code, text)
+			}
+		}
+		listing := "Snapshot Details:\n"
+		for _, name := range strings.Fields(f.snapshots()) {
+			listing += name + " ks t 1 KiB 1 KiB\n"
+		}
+		f.set("listing", listing)
+	}
+	sweep := func(want string) {
+		t.Helper()
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.snapshots(); got != want {
+			t.Fatalf("left %q, want %q", got, want)
+		}
+	}
+	taken("medusa-b1")
+	sweep("medusa-b1") // it runs
+	busy = false
+	taken("medusa-hand") // by somebody's own Medusa
+	sweep("medusa-b1 medusa-hand")
+	busy = true
+	sweep("medusa-b1 medusa-hand") // it had only not answered
+	busy = false
+	sweep("medusa-b1 medusa-hand")
+	sweep("medusa-hand")
+	busy = true
+	taken("medusa-b2")
+	if code, _ := f.call("DELETE", at+"?snapshotNames=medusa-b2", ""); code != 200 {
+		t.Errorf("answer %d", code)
+	}
+	busy = false
+	f.set("calls", "")
+	sweep("medusa-hand")
+	sweep("medusa-hand")
+	if calls := f.get("calls"); strings.Contains(calls, "clearsnapshot") {
+		t.Errorf("what has been cleared is cleared again: %s", calls)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type adoptive struct {
 	env     adopted.Environment
 	log     *slog.Logger
 	secrets *event.Secrets
+	newer   bool // after run: it has ended as a newer one has come
 }
 
 // begin reads what the container is told and keeps it small. Of what has gone wrong by
@@ -57,8 +59,25 @@ func begin(role, part string) (a *adoptive, wrong error) {
 	if err := adopted.Bound(a.env.Memory); err != nil {
 		a.log.Warn("the container is not bounded in all respects", "error", err.Error())
 	}
+	a.discard()
 	a.log.Info("adopted", "container", fmt.Sprintf("stategraft-%s-%d", role, a.env.Number), "bounds", adopted.Bounds())
 	return a, wrong
+}
+
+// discard removes the copy of the agent that the container has taken and now runs: on the
+// node's disk it would count towards what the pod may have there, and stay, when the
+// container has ended, for as long as the pod lives.
+func (a *adoptive) discard() {
+	own, err := os.Executable()
+	if err != nil || a.role == adopted.RoleAgent || filepath.Base(own) != adopted.Binary {
+		return
+	}
+	if dir := filepath.Dir(own); dir != "/tmp" && dir != os.TempDir() { // patches, takeAndRun
+		return
+	}
+	if err := os.Remove(own); err != nil {
+		a.log.Warn("the copy of the agent stays", "error", err.Error())
+	}
 }
 
 // run has the container serve when its turn has come, until it is asked to end or a newer
@@ -76,6 +95,7 @@ func (a *adoptive) run(wrong error, seat adopted.Seat, work func(context.Context
 	left, err := adopted.Own(ctx, seat)
 	if err != nil {
 		a.log.Info("nothing to do", "reason", err.Error())
+		a.newer = errors.Is(err, adopted.ErrNewer)
 		return nil
 	}
 	ctx, leave := context.WithCancel(ctx)
@@ -88,18 +108,30 @@ func (a *adoptive) run(wrong error, seat adopted.Seat, work func(context.Context
 		}
 	}()
 	work(ctx)
+	select {
+	case <-left:
+		a.newer = true
+	default:
+	}
 	return nil
 }
 
 func adoptedInstall(*cobra.Command, []string) error {
 	a, wrong := begin(adopted.RoleAgent, "agent")
-	return a.run(wrong, adopted.Seat{}, func(ctx context.Context) {
-		err := adopted.Install(ctx, a.env.Dir, a.env.Takers, a.log)
+	done := false
+	err := a.run(wrong, adopted.Seat{}, func(ctx context.Context) {
+		err := adopted.Install(ctx, a.env.Dir, a.env.PodUID, a.env.Takers, a.log)
+		done = err == nil
 		if err != nil && ctx.Err() == nil {
 			a.log.Error("degraded: the agent's binary is not brought", "error", err.Error())
 			<-ctx.Done()
 		}
 	})
+	if err == nil && !done && !a.newer {
+		// Status 0 would say that all have it, and nobody would bring it to who waits.
+		err = errors.New("asked to end before all had taken the agent's binary")
+	}
+	return err
 }
 
 func adoptedMedusa(*cobra.Command, []string) error {

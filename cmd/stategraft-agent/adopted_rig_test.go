@@ -29,6 +29,7 @@ type adoptedPod struct {
 	uid     string
 	ports   map[string]string // variables
 	next    int
+	lost    string // container that is not started
 	running map[string]*adoptedContainer
 }
 
@@ -132,6 +133,9 @@ func (p *adoptedPod) add(roles ...patches.Role) (names []string) {
 		p.t.Fatal(err)
 	}
 	for i := range containers {
+		if containers[i].Name == p.lost {
+			continue
+		}
 		p.start(&containers[i])
 		names = append(names, containers[i].Name)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stategraft/stategraft/agent/adopted"
 	"github.com/stategraft/stategraft/agent/medusa"
+	"github.com/stategraft/stategraft/patches"
 )
 
 // TestAdopted runs what patches.Adopt adds to a pod: the binary comes over the volume, and
@@ -37,6 +39,11 @@ func TestAdopted(t *testing.T) {
 	pid := strings.TrimSpace(p.read("pid"))
 	p.boundedPID(pid, "1000", 10, 2<<30)
 	p.quiet()
+	for _, name := range first[1:] {
+		if _, err := os.Stat(filepath.Join(p.running[name].root, "tmp", adopted.Binary)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s keeps its copy of the agent on the node's disk: %v", name, err)
+		}
+	}
 	if entries, err := os.ReadDir(p.volume); err != nil || len(entries) != 1 {
 		t.Errorf("the volume has %v, %v", entries, err)
 	}
@@ -83,6 +90,72 @@ func TestAdopted(t *testing.T) {
 	p.jsonLines()
 	p.stop("stategraft-snapshot-5", "stategraft-medusa-6")
 	if entries, err := os.ReadDir(p.volume); err != nil || len(entries) != 1 {
+		t.Errorf("the volume has %v, %v", entries, err)
+	}
+}
+
+// TestAdoptedEndsAtOnce: a backup does not delay the end of a pod that was adopted.
+func TestAdoptedEndsAtOnce(t *testing.T) {
+	log, _ := logger("medusa")
+	for _, c := range []struct {
+		number, said string
+		want         time.Duration
+	}{{"", "", stopLimit}, {"3", "", 0}, {"3", "7s", 7 * time.Second}, {"", "7s", 7 * time.Second}} {
+		t.Setenv("STATEGRAFT_ADOPTED", c.number)
+		t.Setenv("STATEGRAFT_STOP_LIMIT", c.said)
+		if got := mayStop(log); got != c.want {
+			t.Errorf("container %q, told %q: %v, want %v", c.number, c.said, got, c.want)
+		}
+	}
+}
+
+// TestAdoptedLeftOver: containers whose agent has ended before they had its binary take that
+// of a later round. The kubelet starts all of a pod's once more where a node has lost what it
+// knew of them: then one of an earlier round may be the only one of its role.
+func TestAdoptedLeftOver(t *testing.T) {
+	t.Parallel()
+	p := newAdoptedPod(t)
+	p.lost = "stategraft-agent-1"
+	p.add()
+	p.add(patches.RoleMedusa)
+	p.ended("stategraft-medusa-3")
+	p.says("stategraft-medusa-5", `"msg":"started Medusa"`)
+	p.says("stategraft-snapshot-2", `"msg":"serving"`)
+	p.ended("stategraft-agent-4")
+	if text := p.read("collisions"); text != "" {
+		t.Error("two Medusas ran at once")
+	}
+	if entries, err := os.ReadDir(p.volume); err != nil || len(entries) != 1 {
+		t.Errorf("the volume has %v, %v", entries, err)
+	}
+	p.stop("stategraft-snapshot-2", "stategraft-medusa-5")
+}
+
+// TestAdoptedNotTaken: an agent that is ended before all have its binary does not end well,
+// so that another is added; and leaves nothing on the volume.
+func TestAdoptedNotTaken(t *testing.T) {
+	t.Parallel()
+	volume := t.TempDir()
+	uid := fmt.Sprintf("%08x-0000-4000-8000-%012x", os.Getpid(), time.Now().UnixNano()&(1<<48-1))
+	command := agent(t, []string{"POD_UID=" + uid, "STATEGRAFT_ADOPTED=1", "STATEGRAFT_ADOPTED_DIR=" + volume + "/.stategraft/adopted/1", "STATEGRAFT_ADOPTED_TAKERS=medusa-2"}, "adopted", "install")
+	out := &lines{}
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill() }()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "waiting until"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it brings nothing: %s", out)
+		}
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); command.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "before all had taken") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if entries, err := os.ReadDir(volume); err != nil || len(entries) > 0 {
 		t.Errorf("the volume has %v, %v", entries, err)
 	}
 }
@@ -203,7 +276,8 @@ func TestAdoptedStays(t *testing.T) {
 			if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Errorf("it has ended: %v", err)
 			}
-			if err := command.Wait(); err != nil {
+			// An agent that has brought nothing does not end well.
+			if err := command.Wait(); (err != nil) != (c.args[1] == "install") {
 				t.Errorf("it ended with %v", err)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stategraft/stategraft/agent/adopted"
 	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/medusa"
@@ -32,6 +33,16 @@ func private() string { return os.Getenv("STATEGRAFT_ROOT") + "/tmp/stategraft" 
 // stopLimit is how long a running backup may delay the container's end: less
 // than a pod's default grace period of 30 seconds, with time left to stop in.
 const stopLimit = 20 * time.Second
+
+// mayStop is that, or what somebody who knows better says. A pod that was adopted ends as
+// soon as without us: its grace period was chosen for the database alone, and whoever waits
+// for its end did so before.
+func mayStop(log *slog.Logger) time.Duration {
+	if adopted.Is() {
+		return length("STATEGRAFT_STOP_LIMIT", 0, log)
+	}
+	return length("STATEGRAFT_STOP_LIMIT", stopLimit, log)
+}
 
 // signals gives a context that ends when the container is asked to.
 func signals() (context.Context, context.CancelFunc) {
@@ -78,7 +89,7 @@ func serveSnapshots(ctx context.Context, log *slog.Logger, secrets *event.Secret
 	snapshot.Run(ctx, snapshot.Config{
 		Places: places(), Port: port, JMXPort: jmx,
 		Timeout:   length("STATEGRAFT_NODETOOL_TIMEOUT", 15*time.Minute, log),
-		StopLimit: length("STATEGRAFT_STOP_LIMIT", stopLimit, log),
+		StopLimit: mayStop(log),
 		Temp:      os.TempDir(), Busy: busy, Secrets: secrets, Log: log,
 	})
 }
@@ -119,7 +130,7 @@ func serveMedusa(ctx context.Context, log *slog.Logger, secrets *event.Secrets, 
 		Prepare: func() (process.Spec, error) { return prepare(places, cql) },
 		Watch:   watch, Hidden: hidden, Secrets: secrets,
 		Marker: medusa.BackupMarker, StatePath: places.State("medusa"),
-		StopLimit: length("STATEGRAFT_STOP_LIMIT", stopLimit, log),
+		StopLimit: mayStop(log),
 		Poll:      length("STATEGRAFT_POLL", time.Second, log),
 		First:     time.Second, Longest: time.Minute, Steady: 5 * time.Minute,
 		Log: log,
