@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -60,15 +61,20 @@ func (c *controller) add(ctx context.Context, t *turn, one *candidate) {
 		one.refuse(ReasonWaits, waits)
 		return
 	}
-	if !c.graft(ctx, one, node) {
+	if !c.graft(ctx, t, one, node) {
 		t.slots.Give(client.ObjectKeyFromObject(one.pod), before)
 	}
 }
 
 // judge gives what is decided on a pod as a whole; ok is false where that is not known yet.
 func (c *controller) judge(ctx context.Context, t *turn, one *candidate) (out webhook.Outcome, ok bool) {
-	by := c.fingerprint(one.pod, one.namespace, &one.facts)
-	if j := one.memory.judged; j != nil && j.by == by && j.until.After(c.Clock()) {
+	by, now := one.by, c.Clock()
+	if j := one.memory.judged; j != nil && j.by == by && j.until.After(now) {
+		return j.out, true
+	}
+	template := c.alike.of(one.pod, by)
+	if j := c.alike[template]; j != nil && j.until.After(now) {
+		one.memory.judged = j
 		return j.out, true
 	}
 	if t.reads <= 0 {
@@ -82,12 +88,15 @@ func (c *controller) judge(ctx context.Context, t *turn, one *candidate) (out we
 		return out, false
 	}
 	out, containers := c.made(one, live, c.adoption(one))
-	j := &judged{by: by, out: out, until: c.Clock().Add(holdsFor(out))}
-	j.out.Patch = nil // nobody applies it
+	j := &judged{by: by, out: out, until: now.Add(holdsFor(out))}
+	j.out = webhook.Outcome{Decision: workload.Decision{Verdict: out.Verdict, Reason: out.Reason, Message: out.Message}} // there may be very many
 	if len(one.facts.Parts) > 0 {
 		j.digests = digests(containers)
 	}
 	one.memory.judged = j
+	if template.owner != "" && (out.Reason == workload.ReasonNotADatabase || out.Reason == workload.ReasonJobOwned) {
+		c.alike[template] = j
+	}
 	return j.out, true
 }
 
@@ -150,19 +159,22 @@ func (c *controller) made(one *candidate, live *corev1.Pod, a patches.Adoption) 
 }
 
 // graft adds the containers to the pod as the API server has it now, if that still is what is
-// to be done.
-func (c *controller) graft(ctx context.Context, one *candidate, node *corev1.Node) bool {
+// to be done. It tells whether the pod keeps its place: also where it is not known whether
+// anything was added, or somebody else was quicker.
+func (c *controller) graft(ctx context.Context, t *turn, one *candidate, node *corev1.Node) bool {
 	live := c.live(ctx, one)
 	if live == nil {
 		return false
 	}
+	one.memory.unsure = false
 	delete(c.pairs, live.Namespace) // the containers say what they were added with
 	facts := Of(live)
 	facts.Asked, facts.Pair, facts.Digests = Asks(one.namespace, live), c.pair(ctx, live.Namespace), one.facts.Digests
 	facts.Now, facts.PerDay, facts.Backoff = c.Clock(), c.PerDay, c.Backoff
 	step := Plan(facts)
 	if step.Do != DoAdd {
-		return false // the watch was behind
+		t.left = true
+		return len(facts.Parts) > 0 // the watch was behind
 	}
 	a := patches.Adoption{Next: step.Next, Roles: step.Roles, At: facts.Now.UTC().Truncate(time.Second), Pair: facts.Pair, Renew: facts.Renew}
 	out, containers := c.made(one, live, a)
@@ -180,8 +192,7 @@ func (c *controller) graft(ctx context.Context, one *candidate, node *corev1.Nod
 	}
 	after, err := c.server.add(ctx, live, containers)
 	if err != nil {
-		c.failed(ctx, one, err)
-		return false
+		return c.failed(ctx, t, one, err)
 	}
 	one.memory.added, one.memory.refused, one.memory.until = slim(after), 0, time.Time{}
 	one.facts.Parts, one.step.State = partsOf(containers), StateAdopting
@@ -195,16 +206,29 @@ func (c *controller) graft(ctx context.Context, one *candidate, node *corev1.Nod
 	return true
 }
 
-// failed says what came of an addition that the API server did not carry out. Whoever was
-// quicker, or a pod that has gone, shows at the next look.
-func (c *controller) failed(ctx context.Context, one *candidate, err error) {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || ctx.Err() != nil {
-		return
+// failed says what came of an addition that the API server did not carry out, and whether it
+// may have been, by us or by somebody quicker. That shows when the pod is read again; until
+// then it counts as being adopted, or another of its workload would be taken beside it.
+func (c *controller) failed(ctx context.Context, t *turn, one *candidate, err error) (maybe bool) {
+	switch {
+	case apierrors.IsNotFound(err), ctx.Err() != nil:
+		return false
+	case apierrors.IsConflict(err):
+		t.left = true
+		return true
 	}
 	until := one.memory.fail(c.Clock(), c.Backoff)
 	one.step.Until = until
 	log.FromContext(ctx).Error(err, "containers are not added to a running pod", "namespace", one.pod.Namespace, "pod", one.pod.Name, "again", until)
+	one.memory.unsure = unanswered(err)
 	one.refuse(ReasonRefused, fmt.Sprintf("the API server does not take its containers: %s", workload.Clip(err.Error(), 600)))
+	return one.memory.unsure
+}
+
+// unanswered tells whether the API server may have carried out what came back as an error.
+func unanswered(err error) bool {
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnexpectedServerError(err)
 }
 
 // restoring names the Restore that is about a pod and not over; empty for none.
@@ -217,9 +241,11 @@ func (c *controller) restoring(ctx context.Context, t *turn, one *candidate) str
 		pods, err := c.server.restoring(ctx, name)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "running pods wait, as it is not known whether they are to be restored", "namespace", name)
-			return "(which cannot be read)"
 		}
-		t.restoring[name] = pods
+		t.restoring[name] = pods // nil where they are not known
+	}
+	if t.restoring[name] == nil {
+		return "(the Restores of its namespace cannot be read)"
 	}
 	return t.restoring[name][one.pod.Name]
 }

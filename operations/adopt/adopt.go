@@ -134,7 +134,7 @@ func Add(mgr manager.Manager, o Options) error {
 
 // begin has the controller know nothing.
 func (c *controller) begin() {
-	c.changed, c.memories, c.nodes, c.pairs = make(chan struct{}, 1), memories{}, nodes{}, pairs{}
+	c.changed, c.memories, c.nodes, c.pairs, c.alike = make(chan struct{}, 1), memories{}, nodes{}, pairs{}, templates{}
 }
 
 // listen has the manager's informers tell of namespaces, whose annotations may ask for

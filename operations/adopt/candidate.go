@@ -15,6 +15,7 @@ type candidate struct {
 	pod       *corev1.Pod // slim
 	namespace *metav1.PartialObjectMetadata
 	memory    *memory
+	by        fingerprint
 	facts     Pod
 	step      Step
 
@@ -37,12 +38,16 @@ func (c *candidate) refuse(reason Reason, text string) { c.reason, c.text = reas
 
 // busy is the pod as one that is being adopted; nil for one that is not.
 func (c *candidate) busy() *Busy {
-	if !c.facts.Asked || c.step.State == StateNone || c.step.State == StateAdopted {
+	unsure := c.step.Do == DoAdd && c.memory.unsure && c.memory.until.After(c.facts.Now)
+	if !unsure && (!c.facts.Asked || c.step.State == StateNone || c.step.State == StateAdopted) {
 		return nil
 	}
 	b := c.seat()
+	if unsure {
+		b.Since = c.facts.Now
+	}
 	for _, r := range Rounds(c.facts.Parts) {
-		b.Since = later(b.Since, r.Added)
+		b.Since = later(b.Since, r.at(c.facts.Now))
 	}
 	return &b
 }
@@ -61,7 +66,7 @@ func inTurn(all []*candidate) []*candidate {
 		}
 		return 1
 	}
-	slices.SortStableFunc(sorted, func(a, b *candidate) int {
+	slices.SortFunc(sorted, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.pod.Namespace, b.pod.Namespace),
 			cmp.Compare(len(a.pod.Name), len(b.pod.Name)), cmp.Compare(a.pod.Name, b.pod.Name))
 	})

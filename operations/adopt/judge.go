@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -52,12 +53,15 @@ func Judge(pod *corev1.Pod, node *corev1.Node, out webhook.Outcome) (Reason, str
 	return "", ""
 }
 
-// verdict is what speaks against a pod as its author has written it.
+// verdict is what speaks against a pod as its author has written it. Once its adoption has
+// begun, a restore that is asked for waits for that (operations/request), and must not be
+// waited for.
 func verdict(pod *corev1.Pod, out webhook.Outcome) (Reason, string) {
 	_, restore := pod.Annotations[api.AnnotationRestore]
 	_, answered := pod.Annotations[api.AnnotationRestoreAnswer]
+	begun := adopted.Is(pod) && pod.Labels[api.LabelInjected] == ""
 	switch {
-	case restore && !answered:
+	case restore && !answered && !begun:
 		return ReasonRestorePending, "a restore is asked for (annotation " + api.AnnotationRestore + "): it creates the pod anew, with its sidecars"
 	case out.Verdict != workload.Inject:
 		return Reason(cmp.Or(out.Reason, workload.ReasonInternalError)), cmp.Or(out.Message, "nobody says why")

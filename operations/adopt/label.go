@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,10 @@ import (
 	"github.com/stategraft/stategraft/workload"
 )
 
+// labelAgain is how long after it the label of a pod is not written once more: whoever takes
+// off what he does not know would be answered without end.
+const labelAgain = time.Minute
+
 // label has the other controllers find a pod whose containers run, or no longer find one in
 // which none does. Who was quicker, or a pod that has gone, shows at the next look.
 func (c *controller) label(ctx context.Context, one *candidate) {
@@ -20,15 +25,22 @@ func (c *controller) label(ctx context.Context, one *candidate) {
 	if one.step.Do == DoLabel {
 		kind = string(kindOf(one.facts.Parts))
 	}
-	if one.memory.until.After(c.Clock()) {
+	now := c.Clock()
+	if one.memory.until.After(now) {
+		return
+	}
+	if again := one.memory.written.Add(labelAgain); again.After(now) {
+		one.step.Until = again
 		return
 	}
 	err := c.server.label(ctx, one.pod, kind)
 	switch {
 	case err == nil:
-		one.memory.refused = 0
+		one.memory.refused, one.memory.written = 0, now
 		log.FromContext(ctx).Info("label of an adopted pod written", "namespace", one.pod.Namespace, "pod", one.pod.Name, "kind", kind)
-		if kind != "" {
+		if kind == "" {
+			delete(one.memory.told, eventAdopted)
+		} else {
 			c.say(one, corev1.EventTypeNormal, eventAdopted, string(one.pod.UID), "its sidecars run, as ephemeral containers: it is backed up like a pod that was injected")
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):

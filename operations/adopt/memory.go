@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,11 +22,15 @@ import (
 // next process reads and tells some things once more.
 type memory struct {
 	judged  *judged
-	added   *corev1.Pod // as it was after containers were added, until the watch has that
-	refused int         // how often in a row the API server did not take them
-	until   time.Time   // before which it is not asked again
-	asked   bool        // it was asked for
-	told    map[string]string
+	saidBy  *corev1.Pod      // that said is of
+	said    uint64           // hashOf
+	added   *corev1.Pod      // as it was after containers were added, until the watch has that
+	refused int              // how often in a row the API server did not take them
+	until   time.Time        // before which it is not asked again
+	unsure  bool             // they may have been added all the same, which shows when it is read again
+	asked   bool             // it was asked for
+	told    map[string]*told // by the event's reason
+	written time.Time        // when its label was written last
 }
 
 // judged is what came out for a pod as a whole, and by what.
@@ -42,15 +48,25 @@ type fingerprint struct {
 	config *webhook.Config
 }
 
-func fingerprintOf(pod *corev1.Pod, namespace *metav1.PartialObjectMetadata, parts int, config *webhook.Config) fingerprint {
+// fingerprint is made once of each pod as the watch has it, and once a look of a namespace:
+// there may be very many.
+func (m *memory) fingerprint(pod *corev1.Pod, namespace uint64, parts int, config *webhook.Config) fingerprint {
+	if m.saidBy != pod {
+		m.saidBy, m.said = pod, hashOf(pod)
+	}
+	return fingerprint{m.said ^ bits.RotateLeft64(namespace, 1), parts, config}
+}
+
+// hashOf is one of an object's labels and annotations.
+func hashOf(object metav1.Object) uint64 {
 	hash := fnv.New64a()
-	for _, all := range []map[string]string{pod.Labels, pod.Annotations, namespace.Labels, namespace.Annotations} {
+	for _, all := range []map[string]string{object.GetLabels(), object.GetAnnotations()} {
 		for _, key := range slices.Sorted(maps.Keys(all)) {
 			fmt.Fprintf(hash, "%q=%q,", key, all[key])
 		}
 		fmt.Fprint(hash, ";")
 	}
-	return fingerprint{hash.Sum64(), parts, config}
+	return hash.Sum64()
 }
 
 const (
@@ -69,13 +85,43 @@ func holdsFor(out webhook.Outcome) time.Duration {
 	return longest
 }
 
+// template is what pods that were made alike have in common, with what they are judged by.
+type template struct {
+	owner    types.UID
+	revision string
+	by       fingerprint
+}
+
+// templates are the judgements that hold for all that were made alike: that they are no
+// databases. A namespace may have thousands of those, none of which is to be read for it.
+type templates map[template]*judged
+
+// of is that of a pod; its owner is empty where nobody knows that others are made like it.
+// All pods of a ReplicaSet and of a Job are, and those of a revision of a StatefulSet or
+// DaemonSet; an operator may make of one object a database and what looks at it.
+func (t templates) of(pod *corev1.Pod, by fingerprint) template {
+	owner, revision := metav1.GetControllerOf(pod), pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+	switch {
+	case owner == nil || by.parts > 0:
+		return template{}
+	case owner.Kind == "ReplicaSet" && owner.APIVersion == "apps/v1", owner.Kind == "Job" && owner.APIVersion == "batch/v1", revision != "":
+		return template{owner.UID, revision, by}
+	}
+	return template{}
+}
+
+// keep drops those that hold no longer.
+func (t templates) keep(now time.Time) {
+	maps.DeleteFunc(t, func(_ template, j *judged) bool { return !j.until.After(now) })
+}
+
 // memories are those of all pods, by their UID.
 type memories map[types.UID]*memory
 
 func (m memories) of(pod *corev1.Pod) *memory {
 	k := m[pod.UID]
 	if k == nil {
-		k = &memory{told: map[string]string{}}
+		k = &memory{told: map[string]*told{}}
 		m[pod.UID] = k
 	}
 	return k

@@ -22,6 +22,9 @@ import (
 const (
 	// settle is how long after a change the pods are looked at: changes come many at once.
 	settle = 500 * time.Millisecond
+	// calm is how many times longer than a look the next waits for: where pods are very many,
+	// some change all the time.
+	calm = 10
 	// soon is when they are looked at again where something is not known yet.
 	soon = time.Second
 	// readsPerPass is how many pods are judged at one look; the others are at the next.
@@ -42,6 +45,7 @@ type controller struct {
 	memories memories
 	nodes    nodes
 	pairs    pairs
+	alike    templates
 	single   single
 	began    bool // pods that ask by themselves were looked for once
 }
@@ -51,7 +55,9 @@ func (c *controller) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("adopt"))
 	defer c.source.stop()
 	for {
+		begun := time.Now()
 		again, err := c.pass(ctx)
+		took := time.Since(begun)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -66,7 +72,7 @@ func (c *controller) Start(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(min(settle, c.Every)):
+			case <-time.After(min(max(settle, calm*took), c.Every)):
 			}
 		}
 	}
@@ -150,7 +156,7 @@ func (c *controller) asking(ctx context.Context) (map[string]*metav1.PartialObje
 // survey finds the pods that were adopted or are to be, and what is to be done with each.
 func (c *controller) survey(ctx context.Context, asking map[string]*metav1.PartialObjectMetadata) (all []*candidate) {
 	for name, namespace := range asking {
-		pair := ""
+		pair, said, config := "", hashOf(namespace), c.Config()
 		for _, pod := range c.source.pods(name) {
 			if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 				continue
@@ -169,19 +175,16 @@ func (c *controller) survey(ctx context.Context, asking map[string]*metav1.Parti
 				pair = c.pair(ctx, name)
 			}
 			facts.Pair, facts.Now, facts.PerDay, facts.Backoff = pair, c.Clock(), c.PerDay, c.Backoff
-			if memory.judged != nil && memory.judged.by == c.fingerprint(pod, namespace, &facts) {
+			by := memory.fingerprint(pod, said, len(facts.Parts), config)
+			if memory.judged != nil && memory.judged.by == by {
 				facts.Digests = memory.judged.digests
 			}
-			one := &candidate{pod: pod, namespace: namespace, memory: memory, facts: facts, step: Plan(facts)}
+			one := &candidate{pod: pod, namespace: namespace, memory: memory, by: by, facts: facts, step: Plan(facts)}
 			one.reason, one.text = one.step.Reason, one.step.Text
 			all = append(all, one)
 		}
 	}
 	return inTurn(all)
-}
-
-func (c *controller) fingerprint(pod *corev1.Pod, namespace *metav1.PartialObjectMetadata, facts *Pod) fingerprint {
-	return fingerprintOf(pod, namespace, len(facts.Parts), c.Config())
 }
 
 // adopt does what is to be done, as far as there are places for it. left says whether pods
@@ -224,6 +227,7 @@ func (c *controller) forget(asking map[string]*metav1.PartialObjectMetadata, all
 		}
 	}
 	c.memories.keep(there)
+	c.alike.keep(c.Clock())
 	c.single.keep(asking, single)
 }
 

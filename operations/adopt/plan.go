@@ -104,6 +104,7 @@ type Step struct {
 	Until  time.Time      // when something else may be to be done; zero for not before something changes
 	Reason Reason         // why nothing is added although something should be
 	Text   string         // what is the matter, for people; empty where nothing is
+	Cause  string         // the same in what does not change while it lasts: whose words do, say so once
 }
 
 // Plan says what is to be done next with a pod that could be adopted (Judge). It knows nothing
@@ -125,7 +126,7 @@ func Plan(p Pod) Step {
 		return Step{Do: DoAdd, Next: p.Taken + 1}
 	}
 	l := look(p)
-	step := Step{State: l.state(), Text: l.text()}
+	step := Step{State: l.state(), Text: l.text(), Cause: l.cause()}
 	roles, wanted := l.wanted(p)
 	switch {
 	case !wanted:
@@ -151,8 +152,11 @@ func Plan(p Pod) Step {
 	if step.Reason == ReasonExhausted && step.State == StateWaiting {
 		step.State = StateFailed
 	}
-	if step.Reason != ReasonBackingOff && p.Labelled && !l.serves() {
+	switch {
+	case step.Reason != ReasonBackingOff && p.Labelled && !l.serves():
 		step.Do = DoUnlabel
+	case step.State == StateAdopted && p.Asked && !p.Labelled:
+		step.Do = DoLabel // what is to be renewed serves until then
 	}
 	return step
 }

@@ -18,6 +18,8 @@ type fate struct {
 	has    []patches.Role
 	now    time.Time
 	rounds []time.Time
+	failed []time.Time // those of them that were added for what had become of the one before
+	by     [2]string   // pair and renew of the last
 	renew  string
 	pair   string
 }
@@ -31,6 +33,11 @@ func (f *fate) step() Step {
 	case DoAdd:
 		f.bounded(s, p)
 		f.rounds = append(f.rounds, f.now)
+		if by := [2]string{f.pair, f.renew}; len(f.rounds) == 1 || by == f.by {
+			f.failed = append(f.failed, f.now)
+		} else {
+			f.by = by
+		}
 		f.pod.Spec.EphemeralContainers = append(f.pod.Spec.EphemeralContainers,
 			grafted(patches.Adoption{Next: s.Next, Roles: s.Roles, At: f.now, Pair: f.pair, Renew: f.renew}, f.has...)...)
 		if n := len(adopted.Parts(f.pod)); n > MaxContainers {
@@ -49,19 +56,22 @@ func (f *fate) step() Step {
 }
 
 func (f *fate) bounded(s Step, p Pod) {
-	within := 0
-	for _, at := range f.rounds {
-		if at.After(f.now.Add(-day)) {
-			within++
+	of := func(rounds []time.Time) (within int) {
+		for _, at := range rounds {
+			if at.After(f.now.Add(-day)) {
+				within++
+			}
 		}
+		return within
 	}
+	within := of(f.rounds)
 	if within >= DefaultPerDay {
 		f.t.Fatalf("round %d of a day, at %v: %+v", within+1, f.now, s)
 	}
 	if len(f.rounds) == 0 {
 		return
 	}
-	if wait := f.now.Sub(f.rounds[len(f.rounds)-1]); wait < DefaultBackoff[max(within, 1)-1] {
+	if wait := f.now.Sub(f.rounds[len(f.rounds)-1]); wait < DefaultBackoff[max(of(f.failed), 1)-1] {
 		f.t.Fatalf("round %d of a day %v after the one before", within+1, wait)
 	}
 	l := look(p)
@@ -130,7 +140,7 @@ func (f *fate) live(fortunes []byte) {
 
 func newFate(t testing.TB, kind byte) *fate {
 	has := [][]patches.Role{cassandra, {patches.RoleAgent, patches.RoleMedusa}, {patches.RoleAgent}}[int(kind)%3]
-	return &fate{t: t, pod: aPod("c-0", "c", "n"), has: has, now: start, pair: "p"}
+	return &fate{t: t, pod: aPod("c-0", "c", "n"), has: has, now: start, pair: "p", by: [2]string{"p", ""}}
 }
 
 // FuzzPlan has containers end, wait and run in any order, for months.

@@ -3,6 +3,7 @@ package adopt
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,19 +20,32 @@ type Round struct {
 	First int       // number of the agent
 	Added time.Time // zero where that cannot be read
 	Roles []patches.Role
+	Anew  bool // added for another pair or as it was asked for, not for what had become of the one before
 }
 
 // Rounds lists what was added, the oldest first.
 func Rounds(parts []adopted.Part) (rounds []Round) {
+	var before [2]string
 	for i := range parts {
 		p := &parts[i]
 		if len(rounds) == 0 || p.Role == patches.RoleAgent {
-			rounds = append(rounds, Round{First: p.Number, Added: p.Added()})
+			by := [2]string{p.Env(patches.EnvAdoptedPair), p.Env(patches.EnvAdoptedRenew)}
+			rounds = append(rounds, Round{First: p.Number, Added: p.Added(), Anew: len(rounds) > 0 && by != before})
+			before = by
 		}
 		last := &rounds[len(rounds)-1]
 		last.Roles = append(last.Roles, p.Role)
 	}
 	return rounds
+}
+
+// at is when a round was added, by a clock that is not far ahead of ours; zero where that
+// cannot be known. Nothing waits for a time that somebody else's clock has yet to come to.
+func (r *Round) at(now time.Time) time.Time {
+	if r.Added.After(now.Add(skew)) {
+		return time.Time{}
+	}
+	return r.Added
 }
 
 // looked is what is seen of a pod's parts: of each role the newest.
@@ -112,6 +126,25 @@ func (l *looked) text() string {
 		}
 	}
 	return joined(said...)
+}
+
+// cause says who has which trouble. A kubelet that pulls an image says two things in turn
+// for as long as it fails, each with other words.
+func (l *looked) cause() string {
+	var all []string
+	for _, p := range l.each() {
+		switch {
+		case l.ended(p):
+			all = append(all, p.Container.Name+" ended")
+		case p.State() == adopted.Waiting && !startingUp[p.Status.State.Waiting.Reason]:
+			why := p.Status.State.Waiting.Reason
+			if strings.Contains(why, "Image") || strings.Contains(why, "Registry") {
+				why = "image"
+			}
+			all = append(all, p.Container.Name+" waits: "+why)
+		}
+	}
+	return joined(all...)
 }
 
 // serves tells whether any part that the controllers ask runs, also one that is not the
@@ -202,15 +235,21 @@ func (l *looked) size(roles []patches.Role) int {
 	return 1 + len(roles)
 }
 
-// skew is how far a node's clock is believed to be ahead.
+// skew is how far another's clock is believed to be ahead.
 const skew = 10 * time.Minute
 
-// due says whether it is too early to add anything, and until when.
+// due says whether it is too early to add anything, and until when. All rounds of a day
+// count towards what a day may have; for how long the next waits, those that were added for
+// something that had failed.
 func (l *looked) due(p Pod) (Reason, time.Time) {
-	times, from := 0, time.Time{}
-	for _, r := range l.rounds {
-		if from = later(from, r.Added); r.Added.After(p.Now.Add(-day)) {
+	times, failed, from := 0, 0, time.Time{}
+	for i := range l.rounds {
+		at := l.rounds[i].at(p.Now)
+		if from = later(from, at); at.After(p.Now.Add(-day)) {
 			times++
+			if !l.rounds[i].Anew {
+				failed++
+			}
 		}
 	}
 	if times >= p.perDay() {
@@ -224,7 +263,7 @@ func (l *looked) due(p Pod) (Reason, time.Time) {
 			from = later(from, finished)
 		}
 	}
-	if at := from.Add(p.backoff(times)); at.After(p.Now) {
+	if at := from.Add(p.backoff(failed)); at.After(p.Now) {
 		return ReasonBackingOff, at
 	}
 	return "", time.Time{}
@@ -232,10 +271,10 @@ func (l *looked) due(p Pod) (Reason, time.Time) {
 
 // dayOver is when one fewer than the rounds of a day is left of them.
 func (l *looked) dayOver(p Pod, times int) time.Time {
-	for _, r := range l.rounds {
-		if r.Added.After(p.Now.Add(-day)) {
+	for i := range l.rounds {
+		if at := l.rounds[i].at(p.Now); at.After(p.Now.Add(-day)) {
 			if times--; times < p.perDay() {
-				return r.Added.Add(day)
+				return at.Add(day)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ func slim(pod *corev1.Pod) *corev1.Pod {
 		Labels: ours(pod.Labels), Annotations: ours(pod.Annotations)}}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		kept.OwnerReferences = []metav1.OwnerReference{{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller}}
+	}
+	if revision, ok := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; ok {
+		metav1.SetMetaDataLabel(&kept.ObjectMeta, appsv1.ControllerRevisionHashLabelKey, revision)
 	}
 	kept.Spec.NodeName = pod.Spec.NodeName
 	for i := range pod.Spec.EphemeralContainers {

@@ -2,6 +2,8 @@ package adopt
 
 import (
 	"fmt"
+	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,27 +33,46 @@ func (c *controller) tell(one *candidate) {
 	switch has := len(one.facts.Parts) > 0; {
 	case has && was && !m.asked:
 		c.say(one, corev1.EventTypeNormal, eventEnded, string(ReasonNotAsked), fmt.Sprintf(
-			"%s: annotation %s asks for it no longer: its containers stay until the pod is created anew, and none is added", ReasonNotAsked, api.AnnotationAdopt))
+			"%s: annotation %s asks for it no longer, or its namespace has no label that allows it: its containers stay until the pod is created anew, and none is added", ReasonNotAsked, api.AnnotationAdopt))
 	case !m.asked:
 	case one.reason == ReasonExhausted:
-		c.say(one, corev1.EventTypeWarning, eventEnded, string(ReasonExhausted), fmt.Sprintf("%s: %s", ReasonExhausted, one.text))
+		c.say(one, corev1.EventTypeWarning, eventEnded, fmt.Sprintf("%s %d", ReasonExhausted, len(one.facts.Parts)), fmt.Sprintf("%s: %s", ReasonExhausted, one.text))
 	case one.reason.Wanted():
 		c.say(one, corev1.EventTypeWarning, eventNot, string(one.reason), fmt.Sprintf("%s: %s", one.reason, one.text))
 	case one.step.State == StateWaiting && one.step.Text != "":
-		c.say(one, corev1.EventTypeWarning, eventFailing, one.step.Text[:min(len(one.step.Text), 80)], one.step.Text)
+		c.say(one, corev1.EventTypeWarning, eventFailing, one.step.Cause, one.step.Text)
 	case !has && one.reason != "" && itself:
 		c.say(one, corev1.EventTypeNormal, eventNot, string(one.reason), fmt.Sprintf("%s: %s", one.reason, one.text))
-	case one.step.State == StateAdopted || one.step.State == StateAdopting:
-		clear(m.told) // what comes after is another story
+	case one.step.State == StateAdopted && one.reason == "":
+		delete(m.told, eventFailing) // what comes after is another story
+		delete(m.told, eventNot)
 	}
+}
+
+// sayAgain is how long after it an event is not written once more, though others were in
+// between: what comes and goes would fill the cluster with events. They are kept for an hour
+// (kube-apiserver --event-ttl).
+const sayAgain = 10 * time.Minute
+
+// told is what was said last, and when what was.
+type told struct {
+	last string
+	at   map[string]time.Time
 }
 
 // say writes an event on the pod, where key says that it is another than the one before.
 func (c *controller) say(one *candidate, kind, event, key, note string) {
-	if one.memory.told[event] == key {
+	t := one.memory.told[event]
+	if t == nil {
+		t = &told{at: map[string]time.Time{}}
+		one.memory.told[event] = t
+	}
+	now := c.Clock()
+	if at, said := t.at[key]; t.last == key || said && now.Before(at.Add(sayAgain)) {
 		return
 	}
-	one.memory.told[event] = key
+	maps.DeleteFunc(t.at, func(_ string, at time.Time) bool { return !now.Before(at.Add(sayAgain)) })
+	t.last, t.at[key] = key, now
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: one.pod.Namespace, Name: one.pod.Name, UID: one.pod.UID}
 	c.events.Eventf(about, nil, kind, event, telling.Action("Adopt", note), "%s", workload.Clip(note, noteLimit))
 }

@@ -148,6 +148,9 @@ func (r *reconciler) begins(ctx context.Context, b *api.Backup, n *notes, names 
 		p := n.pod(names[i])
 		p.try, p.failure, p.busy = b.Status.Pod(names[i]).Tries, "", kvs.Of(p.pod) && errors.Is(failures[i], sidecar.ErrBusy)
 		p.soon(r.clock())
+		if errors.Is(failures[i], errNotAsked) {
+			p.try = 0 // it is asked when it answers, as one whose Medusa starts up
+		}
 		if err := failures[i]; err != nil {
 			p.failure, p.stale = line(err.Error()), true
 			r.log.Info("a sidecar does not begin", "namespace", b.Namespace, "backup", b.Name, "pod", names[i], "error", p.failure)

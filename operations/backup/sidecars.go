@@ -70,9 +70,26 @@ func (t *talks) Status(ctx context.Context, pod *corev1.Pod, name string) (p sid
 	return p, err
 }
 
+// errNotAsked says that a sidecar has heard nothing of what it was to be asked.
+var errNotAsked = errors.New("the sidecar was not asked")
+
 func (t *talks) Begin(ctx context.Context, pod *corev1.Pod, name string, full bool) error {
-	return t.talk(ctx, pod, func(m *sidecar.Medusa) error { return m.Begin(ctx, name, full) })
+	asked := false
+	err := t.talk(ctx, pod, func(m *sidecar.Medusa) error {
+		asked = true
+		return m.Begin(ctx, name, full)
+	})
+	if err != nil && !asked {
+		return &notAsked{err}
+	}
+	return err
 }
+
+// notAsked is an error that is errNotAsked, and reads as it did.
+type notAsked struct{ error }
+
+func (e *notAsked) Is(target error) bool { return target == errNotAsked }
+func (e *notAsked) Unwrap() error        { return e.error }
 
 func (t *talks) talk(ctx context.Context, pod *corev1.Pod, say func(m *sidecar.Medusa) error) error {
 	done, err := t.slot(ctx)

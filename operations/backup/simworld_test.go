@@ -98,7 +98,7 @@ func (s *sim) Begin(_ context.Context, pod *corev1.Pod, name string, _ bool) err
 	return s.effect("begin "+pod.Name, func() error {
 		n, err := s.reach(pod)
 		if err != nil {
-			return err
+			return &notAsked{err}
 		}
 		s.judgeBegin(n, name)
 		if n.job != nil {

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/operations/sidecar/sidecartest"
 )
 
@@ -57,6 +59,36 @@ func TestSidecarStartedAnew(t *testing.T) {
 	}
 	if most := w.storage.Most(); most != 1 {
 		t.Errorf("%d at once", most)
+	}
+}
+
+// starting is a Medusa that does not listen yet, though its pod answers.
+type starting struct {
+	Sidecars
+	w     *whole
+	until time.Time
+}
+
+func (s *starting) Medusa(ctx context.Context, pod *corev1.Pod) (*sidecar.Medusa, error) {
+	if pod.Name == "cas-0" && s.w.clock().Before(s.until) {
+		return nil, fmt.Errorf("%w: connection refused", sidecar.ErrUnreachable)
+	}
+	return s.Sidecars.Medusa(ctx, pod)
+}
+
+// A Medusa that has just been started, as of a pod that was adopted a moment ago, costs no
+// try.
+func TestMedusaStartsUp(t *testing.T) {
+	w := newWhole(t, 2)
+	begin := w.r.ask.(*talks)
+	begin.sidecars = &starting{begin.sidecars, w, w.now.Add(25 * time.Second)}
+	w.ask(func(b *api.Backup) { b.Spec.Retries = new(int32(0)) })
+	b := w.run(over_)
+	if b.Status.Phase != api.BackupComplete || b.Status.Pod("cas-0").Tries != 1 || len(w.storage.Overlaps()) > 0 {
+		t.Errorf("%s: %+v", b.Status.Message, b.Status.Pods)
+	}
+	if took := b.Status.Finished.Sub(b.Status.Started.Time); took > 90*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
 

@@ -29,6 +29,9 @@ func TestJudgeAdopted(t *testing.T) {
 	waits := pair.Adopted.DeepCopy()
 	s := &waits.Status.EphemeralContainerStatuses[1]
 	*s = adoptedtest.Waiting(s.Name, "ImagePullBackOff", "")
+	gone := pair.Adopted.DeepCopy()
+	s = &gone.Status.EphemeralContainerStatuses[2]
+	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
 	others := pair.Plain.DeepCopy()
 	others.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "stategraft-medusa-1"}}}
 	others.Labels[api.LabelInjected] = "cassandra"
@@ -40,6 +43,7 @@ func TestJudgeAdopted(t *testing.T) {
 		"adopted":                     {text(pair.Adopted, true), false, ""},
 		"not labelled yet":            {text(pair.Adopted, false), true, "its adoption has begun, and is all but through"},
 		"an image is missing":         {text(waits, false), true, "container stategraft-snapshot-2 does not run"},
+		"one has ended":               {text(gone, false), true, "container stategraft-medusa-3 has ended"},
 		"not begun":                   {text(pair.Plain, false), true, "annotation stategraft.io/adopt=running on the pod or its namespace gives it a sidecar without a restart"},
 		"a label without containers":  {text(others, true), true, "restart StatefulSet cassandra; or annotation"},
 		"the label is all that it is": {live(t, text(pair.Plain, false), func(p *corev1.Pod) { p.Labels[api.LabelInjected] = "cassandra" }), true, "restart"},

@@ -125,7 +125,10 @@ func heldAt(find func(namespace, kind, name string) (api.HeldBack, bool), create
 // adoption has put on it.
 func remedy(out webhook.Outcome, begun []adopted.Part) string {
 	if len(begun) > 0 {
-		if p := waitsFor(begun); p != nil {
+		switch p := waitsFor(begun); {
+		case p != nil && p.State() == adopted.Ended:
+			return fmt.Sprintf("its adoption has begun, and container %s has ended (its log says why); another follows, unless there were too many by then, which the pod's events and kubectl stategraft adopt --dry-run tell: then create it anew", p.Container.Name)
+		case p != nil:
 			return fmt.Sprintf("its adoption has begun, and container %s does not run yet; the events of the pod tell what it waits for", p.Container.Name)
 		}
 		return "its adoption has begun, and is all but through"

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	controller "github.com/stategraft/stategraft/operations/adopt"
 	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/ask"
 	"github.com/stategraft/stategraft/operations/ask/adopt"
@@ -66,7 +67,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, config *webhoo
 		if err := c.List(ctx, &pods, client.InNamespace(ns.Name)); err != nil {
 			return nil, ask.Explain(err, "list", "pods", ns.Name, "")
 		}
-		known, databases := covered(ns, pods.Items, config)
+		known, databases := covered(ns, pods.Items, config, now)
 		in.Pods = append(in.Pods, known...)
 		out.unlabelled(ns, databases)
 	}
@@ -110,7 +111,7 @@ func (s *Status) namespaces(ctx context.Context, c client.Reader, name string) (
 
 // covered are the pods of a namespace that ought to be backed up. In one without our
 // label that are only those with a sidecar; databases counts the others, too.
-func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (out []rpo.Pod, databases int) {
+func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config, now time.Time) (out []rpo.Pod, databases int) {
 	labels := map[string]string{}
 	maps.Copy(labels, ns.Labels)
 	labels[api.LabelInject] = api.InjectEnabled // as it would be
@@ -137,7 +138,7 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (o
 		in.Pod = raw
 		if j := coverage.Judge(in, since); j.Without {
 			if adopted.Is(pod) {
-				j.Reason = reasonAdopting
+				j.Reason = begun(ns, pod, now)
 			}
 			if known, ok := rpo.OfUncovered(pod, j.Kind, j.Reason); ok {
 				if databases++; asks {
@@ -147,6 +148,18 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config) (o
 		}
 	}
 	return out, databases
+}
+
+// begun is why a pod has no sidecar whose adoption has begun: that it is under way, or why
+// nobody goes on with it.
+func begun(ns *corev1.Namespace, pod *corev1.Pod, now time.Time) string {
+	facts := controller.Of(pod)
+	facts.Asked, facts.Now = scope.Asks(ns, "") && controller.Asks(ns, pod), now
+	switch reason := controller.Plan(facts).Reason; reason {
+	case controller.ReasonExhausted, controller.ReasonNotAsked:
+		return string(reason)
+	}
+	return reasonAdopting
 }
 
 // misread names annotations that cannot be read, each once.
