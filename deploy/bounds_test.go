@@ -152,7 +152,8 @@ func createPod(t *testing.T, c kubernetes.Interface, ns, name string, labels map
 	pod, err := c.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
-			{Name: "database", Image: "cassandra:5.0"}, {Name: "stategraft-agent", Image: "example.com/agent:1"}}},
+			{Name: "database", Image: "cassandra:5.0", SecurityContext: &corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c1,c2"}}},
+			{Name: "stategraft-agent", Image: "example.com/agent:1"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -112,8 +112,14 @@ func TestValuesHaveEffect(t *testing.T) {
 	if s := hook.Spec.Template.Spec.NodeSelector; s["role"] != "infra" {
 		t.Errorf("node selector %v", s)
 	}
-	for _, want := range []string{"--certificates=self-signed", "--ca-validity=240h", "--certificate-validity=24h", "--heal-after=1m30s"} {
+	for _, want := range []string{"--certificates=self-signed", "--ca-validity=240h", "--certificate-validity=24h", "--heal-after=1m30s", "--adopt=false"} {
 		if args := controller.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, want) {
+			t.Errorf("no %s in %v", want, args)
+		}
+	}
+	adopts := rendered(t, "--set", "adopt.perNode=3,adopt.inAll=4,adopt.perDay=6")
+	for _, want := range []string{"--adopt=true", "--adopt-per-node=3", "--adopt-in-all=4", "--adopt-per-day=6"} {
+		if args := deployments(t, adopts)[1].Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, want) {
 			t.Errorf("no %s in %v", want, args)
 		}
 	}

@@ -51,14 +51,22 @@ func TestPlan(t *testing.T) {
 			allUp(p)
 			is(p, agent, ended(1, start))
 		}, nil, time.Hour, "waiting add 6 [medusa]"},
-		"Medusa ended as agent works":  {func(p *corev1.Pod) { round(p, start, cassandra); is(p, agent, runs); is(p, medusa, ended(1, start)) }, nil, time.Hour, "waiting add 4 all"},
-		"not asked any more":           {func(p *corev1.Pod) { up(p); is(p, snapshot, ended(1, start)) }, func(p *Pod) { p.Asked = false }, time.Hour, "waiting  not-asked"},
-		"not asked, nothing serves":    {func(p *corev1.Pod) { up(p); is(p, medusa, ended(1, start)) }, func(p *Pod) { p.Asked = false }, time.Hour, "waiting unlabel not-asked"},
-		"another pair":                 {up, func(p *Pod) { p.Pair = "q" }, time.Hour, "adopted add 4 all"},
-		"another pair, just added":     {up, func(p *Pod) { p.Pair = "q" }, time.Second, "adopted  backing-off 30s"},
-		"another pair, no TLS":         {func(p *corev1.Pod) { up(p); plain(p) }, func(p *Pod) { p.Pair = "q" }, time.Hour, "adopted"},
-		"the pair is not known":        {up, func(p *Pod) { p.Pair = "" }, time.Hour, "adopted"},
-		"asked for anew":               {up, func(p *Pod) { p.Renew = "1" }, time.Hour, "adopted add 4 all"},
+		"Medusa ended as agent works": {func(p *corev1.Pod) { round(p, start, cassandra); is(p, agent, runs); is(p, medusa, ended(1, start)) }, nil, time.Hour, "waiting add 4 all"},
+		"not asked any more":          {func(p *corev1.Pod) { up(p); is(p, snapshot, ended(1, start)) }, func(p *Pod) { p.Asked = false }, time.Hour, "waiting  not-asked"},
+		"not asked, nothing serves":   {func(p *corev1.Pod) { up(p); is(p, medusa, ended(1, start)) }, func(p *Pod) { p.Asked = false }, time.Hour, "waiting unlabel not-asked"},
+		"another pair":                {up, func(p *Pod) { p.Pair = "q" }, time.Hour, "adopted add 4 all"},
+		"another pair, just added":    {up, func(p *Pod) { p.Pair = "q" }, time.Second, "adopted  backing-off 30s"},
+		"another pair, no TLS":        {func(p *corev1.Pod) { up(p); plain(p) }, func(p *Pod) { p.Pair = "q" }, time.Hour, "adopted"},
+		"the pair is not known":       {up, func(p *Pod) { p.Pair = "" }, time.Hour, "adopted"},
+		"asked for anew":              {up, func(p *Pod) { p.Renew = "1" }, time.Hour, "adopted add 4 all"},
+		"asked for anew, it had failed": {func(p *corev1.Pod) {
+			up(p)
+			for range 2 {
+				is(p, medusa, ended(1, start))
+				round(p, start, cassandra, medusa)
+			}
+			allUp(p)
+		}, func(p *Pod) { p.Renew = "1" }, time.Minute, "adopted add 8 all"},
 		"asked for anew, and not on":   {up, func(p *Pod) { p.Renew, p.Asked = "1", false }, time.Hour, "adopted  not-asked"},
 		"taking over":                  {func(p *corev1.Pod) { up(p); round(p, start.Add(time.Hour), cassandra) }, nil, 2 * time.Hour, "adopting"},
 		"the one that takes over ends": {func(p *corev1.Pod) { up(p); round(p, start, cassandra); allUp(p); is(p, medusa, ended(1, start)) }, nil, 2 * time.Hour, "waiting add 7 [medusa]"},

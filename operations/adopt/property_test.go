@@ -71,10 +71,14 @@ func (f *fate) bounded(s Step, p Pod) {
 	if len(f.rounds) == 0 {
 		return
 	}
-	if wait := f.now.Sub(f.rounds[len(f.rounds)-1]); wait < DefaultBackoff[max(of(f.failed), 1)-1] {
+	l := look(p)
+	failed := max(of(f.failed), 1)
+	if l.stale(p) {
+		failed = 1
+	}
+	if wait := f.now.Sub(f.rounds[len(f.rounds)-1]); wait < DefaultBackoff[failed-1] {
 		f.t.Fatalf("round %d of a day %v after the one before", within+1, wait)
 	}
-	l := look(p)
 	if l.state() == StateAdopted && !l.stale(p) {
 		f.t.Fatalf("all are up, and %+v", s)
 	}

@@ -255,6 +255,9 @@ func (l *looked) due(p Pod) (Reason, time.Time) {
 	if times >= p.perDay() {
 		return ReasonExhausted, l.dayOver(p, times)
 	}
+	if l.stale(p) { // somebody asks for it, who need not wait for what had failed before
+		failed = min(failed, 1)
+	}
 	for _, part := range l.each() {
 		if !l.ended(part) {
 			continue

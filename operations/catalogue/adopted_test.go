@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -20,7 +21,10 @@ func TestLeanAdopted(t *testing.T) {
 			t.Fatalf("%s: %+v; injected %+v", name, is, was)
 		}
 		for _, p := range is.Ports {
-			if !slices.Contains(was.Ports, p) {
+			same := func(q corev1.ContainerPort) bool {
+				return pair.Text(fmt.Sprintf("%+v", q)) == pair.Text(fmt.Sprintf("%+v", p))
+			}
+			if !slices.ContainsFunc(was.Ports, same) {
 				t.Errorf("%s: port %+v; injected %+v", name, p, was.Ports)
 			}
 		}

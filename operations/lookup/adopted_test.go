@@ -33,7 +33,7 @@ func TestBuildAfterAdopted(t *testing.T) {
 			t.Errorf("%s: the like was changed", name)
 		}
 		if pair.Workload.Kind == workload.KindCassandra {
-			if a, b := asJSON(t, plainly(was)), asJSON(t, plainly(is)); a != b {
+			if a, b := pair.Text(asJSON(t, plainly(was))), pair.Text(asJSON(t, plainly(is))); a != b {
 				t.Errorf("%s:\n%s\ninjected:\n%s", name, b, a)
 			}
 		}

@@ -18,7 +18,7 @@ func TestFindAdopted(t *testing.T) {
 				t.Fatalf("%s, injected: %v", name, err)
 			}
 			is, err := find(pair.Adopted, service)
-			if err != nil || is.container != was.container || is.host != was.host || is.tls != was.tls {
+			if err != nil || is.container != was.container || pair.Text(is.host) != pair.Text(was.host) || is.tls != was.tls {
 				t.Errorf("%s, %s: %+v (%v); injected %+v", name, what, is, err, was)
 			}
 			if !strings.HasPrefix(is.called, was.container+"-") {

@@ -33,7 +33,7 @@ func TestBuildAfterAdopted(t *testing.T) {
 				t.Errorf("%s: %s", name, problem)
 			}
 		}
-		if a, b := asJSON(t, plainly(pods[0])), asJSON(t, plainly(pods[1])); a != b {
+		if a, b := pair.Text(asJSON(t, plainly(pods[0]))), pair.Text(asJSON(t, plainly(pods[1]))); a != b {
 			t.Errorf("%s:\n%s\ninjected:\n%s", name, b, a)
 		}
 		if asJSON(t, pair.Adopted) != before {
