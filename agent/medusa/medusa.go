@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stategraft/stategraft/agent/adopted"
 	"github.com/stategraft/stategraft/agent/files"
 	"github.com/stategraft/stategraft/agent/ini"
 	"github.com/stategraft/stategraft/agent/process"
@@ -126,6 +127,15 @@ func Configure(places files.Places, dir, yaml string) (path string, err error) {
 	return ConfigureAs(places, dir, yaml, Override{})
 }
 
+// renderer says who writes the medusa.ini that Configure completes: a container that was
+// added to a running pod shares no volume with another, and writes it itself.
+func renderer() string {
+	if adopted.Is() {
+		return "the log of this container"
+	}
+	return "container stategraft-agent"
+}
+
 // Override is what one run of Medusa has otherwise.
 type Override struct {
 	Prefix string // of the storage; empty for the pod's own
@@ -138,7 +148,7 @@ type Override struct {
 func ConfigureAs(places files.Places, dir, yaml string, o Override) (path string, err error) {
 	content, err := os.ReadFile(places.Ini())
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("%s is not there yet; container stategraft-agent tells what it waits for", places.Ini())
+		return "", fmt.Errorf("%s is not there yet; %s tells what it waits for", places.Ini(), renderer())
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the effective medusa.ini: %w", err)

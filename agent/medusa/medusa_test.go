@@ -77,6 +77,10 @@ func TestConfigure(t *testing.T) {
 	if _, err := Configure(places, private, ""); err == nil || !strings.Contains(err.Error(), "stategraft-agent") {
 		t.Errorf("nothing there: %v", err)
 	}
+	t.Setenv("STATEGRAFT_ADOPTED", "3")
+	if _, err := Configure(places, private, ""); err == nil || !strings.Contains(err.Error(), "medusa.ini is not there yet; the log of this container tells what it waits for") {
+		t.Errorf("nothing there, adopted: %v", err)
+	}
 	write(t, places.Ini(), "[storage]\nstorage_provider = s3\n", 0o600)
 	if _, err := Configure(places, private, ""); err == nil || !strings.Contains(err.Error(), "[storage] bucket_name is missing") {
 		t.Errorf("incomplete: %v", err)

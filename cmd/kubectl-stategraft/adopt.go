@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/operations/ask"
 	"github.com/stategraft/stategraft/operations/ask/adopt"
 )
@@ -174,7 +175,7 @@ func (f *adoptFlags) leaveOut(ctx context.Context, a *adopting, pods []corev1.Po
 	var out []adopt.Pod
 	for i := range pods {
 		p := adopt.Pod{Name: pods[i].Name, State: adopt.StateOptedOut}
-		if adopt.Adopted(&pods[i], "") {
+		if adopted.Is(&pods[i]) { // or its adoption has begun
 			p.Message = "keeps the containers that it has until it is created anew"
 		}
 		done := "is not adopted (dry run)"

@@ -71,12 +71,17 @@ func (a *adopting) write(ctx context.Context, pods []corev1.Pod, looked []adopt.
 				errs = append(errs, err)
 				continue
 			}
+			if p.State == adopt.StateOptedOut { // which that has ended
+				p.State, p.Message = adopt.StateAdopting, "what was added goes on"
+			}
 			written = append(written, pods[i])
 			if a.asked.Renew != "" {
 				a.say(p.Name, "is asked for new containers")
 			} else {
 				a.say(p.Name, "is asked to be adopted")
 			}
+		case p.State == adopt.StateAdopted:
+			a.say(p.Name, "has its sidecar (adopted); --renew has it read its ConfigMap and Secrets anew")
 		default:
 			a.say(p.Name, "has its sidecar ("+string(p.State)+")")
 		}

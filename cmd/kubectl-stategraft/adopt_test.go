@@ -24,7 +24,7 @@ func running(changes ...func(*corev1.Pod)) []client.Object {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.37.0", OperatingSystem: "linux"}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	all := []client.Object{node}
+	all := []client.Object{node, medusaConfig("medusa.ini"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "medusa-bucket-key"}}}
 	for _, pod := range twoPods() {
 		delete(pod.Labels, api.LabelInjected)
 		pod.UID = types.UID("uid-" + pod.Name)
@@ -49,6 +49,22 @@ func only(name string, change func(*corev1.Pod)) func(*corev1.Pod) {
 			change(pod)
 		}
 	}
+}
+
+// begun is a pod whose adoption has begun, and that nobody asks on any more.
+func begun(pod *corev1.Pod) {
+	graft(pod)
+	delete(pod.Labels, api.LabelInjected)
+	pod.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptNever}
+}
+
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Annotations = map[string]string{key: value} }
+}
+
+// medusaConfig is the ConfigMap that Medusa reads.
+func medusaConfig(key string) client.Object {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "medusa"}, Data: map[string]string{key: ""}}
 }
 
 func bySubPath(pod *corev1.Pod) { pod.Spec.Containers[0].VolumeMounts[0].SubPath = "x" }
@@ -127,13 +143,20 @@ func TestAdopt(t *testing.T) {
 		{what: "by label", line: "-l app=db", objects: running(), react: adopts, out: "db-0: adopted", asked: "db-0=running db-1=running"},
 		{what: "not waited for", line: "sts/db --wait=false", objects: running(), out: "pod/db-0 is asked to be adopted\npod/db-1 is asked to be adopted\n", asked: "db-0=running db-1=running"},
 		{what: "one has its sidecar", line: "sts/db", objects: running(only("db-0", withSidecar)), react: adopts, out: "pod/db-0 has its sidecar (injected)\npod/db-1 is asked", asked: "db-1=running"},
-		{what: "all have theirs", line: "sts/db", objects: running(only("db-0", withSidecar), only("db-1", graft)), out: "pod/db-0 has its sidecar (injected)\npod/db-1 has its sidecar (adopted)\n"},
+		{what: "all have theirs", line: "sts/db", objects: running(only("db-0", withSidecar), only("db-1", graft)), out: "pod/db-0 has its sidecar (injected)\npod/db-1 has its sidecar (adopted); --renew has it read its ConfigMap and Secrets anew\n"},
 		{what: "one cannot be", line: "sts/db", objects: running(only("db-0", bySubPath)), react: adopts, refused: true, out: "pod/db-1 is asked to be adopted\nTIME db-1: adopted", notes: "pod/db-0 cannot be adopted (sub-path): ", asked: "db-1=running"},
 		{what: "none can be", line: "sts/db", objects: running(bySubPath), refused: true, notes: "error: not adopted: db-0, db-1\n"},
 		{what: "the controller says no", line: "pod/db-1", objects: append(running(), event), refused: true, out: "TIME db-1: cannot be adopted (quota-exceeded): it exceeds q\n", notes: "error: not adopted: db-1\n", asked: "db-1=running"},
 		{what: "nobody acts", line: "sts/db --timeout 50ms", objects: running(), out: "TIME db-0: waits for the controller\n", asked: "db-0=running db-1=running",
 			err: "2 pods are without sidecar after 50ms (db-0: waits for the controller); the controller goes on.\n  to see it:  kubectl stategraft adopt pod/db-0 pod/db-1 -n ns\n  to stop it: kubectl stategraft adopt pod/db-0 pod/db-1 -n ns --never"},
 		{what: "nobody acts on one", line: "sts/db --timeout 50ms", objects: running(only("db-0", withSidecar)), out: "TIME db-1: waits", asked: "db-1=running", err: "db-1 is without sidecar after 50ms"},
+		{what: "nobody asks any more", line: "pod/db-0 --dry-run", objects: running(begun), out: "db-0   ask again   stategraft-agent-1, stategraft-medusa-2   its annotation is stategraft.io/adopt=never, so nobody asks", asked: "db-0=never db-1=never"},
+		{what: "asked again", line: "pod/db-0 --wait=false -o json", objects: running(begun), out: `"state": "adopting"`, asked: "db-0=running db-1=never"},
+		{what: "left out, begun", line: "pod/db-0 --never", objects: running(begun), out: "pod/db-0 is not adopted from now on; it keeps the containers that it has until", asked: "db-0=never db-1=never"},
+		{what: "no ConfigMap", line: "sts/db", objects: running(annotated(api.AnnotationMedusaConfig, "mine")), react: adopts, out: "TIME db-1: adopted", notes: "ConfigMap mine of namespace ns is not there: the containers wait for it\n", asked: "db-0=running db-1=running"},
+		{what: "no key in it", line: "sts/db --dry-run", objects: append(running(), medusaConfig("other.ini")), out: "db-1   adopt", notes: "ConfigMap medusa of namespace ns has no key medusa.ini: the containers wait for it, unless the configuration of the webhook names another\n"},
+		{what: "no Secret", line: "sts/db --dry-run", objects: running(annotated(api.AnnotationStorageSecret, "keys")), out: "db-1   adopt", notes: "Secret keys of namespace ns is not there: the containers wait for it\n"},
+		{what: "ConfigMap not known", line: "sts/db --dry-run", objects: running(annotated(api.AnnotationMedusaConfig, "mine")), forbidden: "configmaps", out: "db-1   adopt"},
 		{what: "for programs", line: "sts/db -o json", objects: running(only("db-0", bySubPath)), react: adopts, refused: true, out: "{\n    \"namespace\": \"ns\",", notes: "db-1: adopted: ", asked: "db-1=running"},
 		{what: "as YAML", line: "pod/db-1 -o yaml", objects: running(), react: adopts, out: "  state: adopted\n", notes: "TIME db-1: adopted: ", asked: "db-1=running"},
 		{what: "names", line: "sts/db -o name --wait=false", objects: running(), out: "pod/db-0\npod/db-1\n", asked: "db-0=running db-1=running"},

@@ -44,6 +44,7 @@ var resources = map[string]func() client.Object{
 	"namespaces":      func() client.Object { return &corev1.Namespace{} },
 	"nodes":           func() client.Object { return &corev1.Node{} },
 	"pods":            func() client.Object { return &corev1.Pod{} },
+	"secrets":         func() client.Object { return &corev1.Secret{} },
 }
 
 func keepingServer(t *testing.T, react func(client.Object), objects ...client.Object) (*keeping, string) {
@@ -79,6 +80,9 @@ func (s *keeping) put(o client.Object) {
 		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	case *corev1.Pod:
 		plural = "pods"
+	case *corev1.Secret:
+		plural = "secrets"
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 	}
 	s.version++
 	if o.GetUID() == "" {

@@ -24,6 +24,7 @@ func TestExplainLive(t *testing.T) {
 		{"by subPath", bySubPath, "", "cannot be adopted (sub-path): ", adopt.StateCannot},
 		{"not ready", func(p *corev1.Pod) { p.Status.Conditions = nil }, "", "waits (not-ready): ", adopt.StateLater},
 		{"adopted", graft, "", "adopted: stategraft-agent-1, stategraft-medusa-2", adopt.StateAdopted},
+		{"nobody asks any more", begun, "", "is not adopted from now on: its annotation is stategraft.io/adopt=never", adopt.StateOptedOut},
 		{"no database", func(p *corev1.Pod) { p.Spec.Containers[0] = corev1.Container{Name: "nginx", Image: "nginx"} }, "", "", ""},
 		{"not live", func(p *corev1.Pod) { p.Status = corev1.PodStatus{} }, "", "", ""},
 		{"annotated", nil, "--annotation grpc-port=51000", "it can be", adopt.StatePossible},
@@ -33,7 +34,7 @@ func TestExplainLive(t *testing.T) {
 		if change == nil {
 			change = func(*corev1.Pod) {}
 		}
-		raw, err := json.Marshal(running(change)[1])
+		raw, err := json.Marshal(running(change)[3])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,6 +107,9 @@ func (f *statusFlags) print(t *terminal, found *status.Status, namespace string)
 	for _, line := range status.Summary(found.Rows) {
 		fmt.Fprintln(t.err, line)
 	}
+	for _, line := range found.Adoptions {
+		fmt.Fprintln(t.err, line)
+	}
 	problems()
 	return nil
 }

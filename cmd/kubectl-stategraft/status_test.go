@@ -64,6 +64,9 @@ func TestStatus(t *testing.T) {
 		{"a schedule is refused, and nobody asks", "status", append(injectedPods(), fresh, refusedSchedule()), false, "db-0   injected   fresh", "is refused"},
 		{"a schedule is refused, as JSON", "status --check -o json", append(injectedPods(), fresh, refusedSchedule()), true, `"problems": [`, ""},
 		{"no pods, and a schedule", "status --check", []client.Object{refusedSchedule()}, true, "", "is refused"},
+		{"a part has ended", "status", running(graft, func(p *corev1.Pod) {
+			p.Status.EphemeralContainerStatuses[1].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+		}), false, "db-0   adopted", "ns/db-0: stategraft-medusa-2 has ended with status 1, and until one runs the pod is not backed up\n"},
 		{"no pods", "status --check", nil, false, "", "No pod that ought to be backed up in namespace ns.\n"},
 		{"no pods anywhere", "status -A", nil, false, "", "No pod that ought to be backed up in a labelled namespace.\n"},
 	} {

@@ -7,7 +7,7 @@
 //	slots.go                             how many are adopted at once
 //	adopt.go                             Options, Add
 //	pass.go, candidate.go                one look at all pods
-//	add.go, label.go, tell.go            what is done
+//	add.go, label.go, tell.go, bad.go    what is done
 //	memory.go, lookups.go                what is kept in between
 //	watch.go, slim.go                    which pods are watched, and how little of them is kept
 //	server.go                            what the API server is asked for and told
@@ -134,6 +134,7 @@ func Add(mgr manager.Manager, o Options) error {
 
 // begin has the controller know nothing.
 func (c *controller) begin() {
+	c.bad = bad{}
 	c.changed, c.memories, c.nodes, c.pairs, c.alike = make(chan struct{}, 1), memories{}, nodes{}, pairs{}, templates{}
 }
 

@@ -41,7 +41,7 @@ func (c *controller) label(ctx context.Context, one *candidate) {
 		if kind == "" {
 			delete(one.memory.told, eventAdopted)
 		} else {
-			c.say(one, corev1.EventTypeNormal, eventAdopted, string(one.pod.UID), "its sidecars run, as ephemeral containers: it is backed up like a pod that was injected")
+			c.say(one, corev1.EventTypeNormal, eventAdopted, string(one.pod.UID), "its sidecars run, as ephemeral containers: it can be backed up as a pod that was injected can")
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):
 		one.step.Until = c.Clock().Add(min(soon, c.Every)) // the watch is a little behind

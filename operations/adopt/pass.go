@@ -47,6 +47,7 @@ type controller struct {
 	pairs    pairs
 	alike    templates
 	single   single
+	bad      bad
 	began    bool // pods that ask by themselves were looked for once
 }
 
@@ -137,7 +138,10 @@ func (c *controller) asking(ctx context.Context) (map[string]*metav1.PartialObje
 	if err := c.namespaces.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the namespaces: %w", err)
 	}
+	c.bad.begin()
+	defer c.bad.end()
 	for _, u := range c.Uncovered() {
+		c.tellBad("Pod", u.Pod)
 		if u.Pod.Annotations[api.AnnotationAdopt] == api.AdoptRunning {
 			c.single.add(u.Pod.Namespace)
 		}
@@ -145,7 +149,11 @@ func (c *controller) asking(ctx context.Context) (map[string]*metav1.PartialObje
 	asking := map[string]*metav1.PartialObjectMetadata{}
 	for i := range list.Items {
 		namespace := &list.Items[i]
-		asks := scope.Asks(namespace, c.Namespace) && namespace.Annotations[api.AnnotationAdopt] == api.AdoptRunning
+		labelled := scope.Asks(namespace, c.Namespace)
+		if labelled && namespace.DeletionTimestamp == nil {
+			c.tellBad("Namespace", namespace)
+		}
+		asks := labelled && namespace.Annotations[api.AnnotationAdopt] == api.AdoptRunning
 		if namespace.DeletionTimestamp == nil && (asks || c.single.has(namespace.Name)) {
 			asking[namespace.Name] = namespace
 		}

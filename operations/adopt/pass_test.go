@@ -31,7 +31,7 @@ func TestAdopted(t *testing.T) {
 	if w.one("c-0").Labels[api.LabelInjected] != "cassandra" {
 		t.Error("no label")
 	}
-	w.hears("adopted", "Normal Adopted its sidecars run")
+	w.hears("adopted", "Normal Adopted its sidecars run, as ephemeral containers: it can be backed up as a pod that was injected can")
 	allUp(w.one("c-1"))
 	w.expect("all are up", "")
 	w.heard()
@@ -67,7 +67,7 @@ func TestNotAsked(t *testing.T) {
 	allUp(w.one("c-0"))
 	w.one("c-0").Annotations[api.AnnotationAdopt] = api.AdoptNever
 	w.expect("no longer", "")
-	w.hears("no longer", "AdoptionEnded not-asked")
+	w.hears("no longer", `AdoptionEnded not-asked: annotation stategraft.io/adopt of the pod is "never": its containers stay`)
 	if w.one("c-0").Labels[api.LabelInjected] != "" {
 		t.Error("labelled all the same")
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/scope"
 	"github.com/stategraft/stategraft/operations/telling"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -18,6 +19,7 @@ const (
 	eventNot     = "NotAdopted"
 	eventFailing = "AdoptionFailing"
 	eventEnded   = "AdoptionEnded"
+	eventBad     = "AdoptBadAnnotation" // on a namespace too
 )
 
 // noteLimit is less than an event's note may have (k8s.io/api/events/v1).
@@ -33,7 +35,7 @@ func (c *controller) tell(one *candidate) {
 	switch has := len(one.facts.Parts) > 0; {
 	case has && was && !m.asked:
 		c.say(one, corev1.EventTypeNormal, eventEnded, string(ReasonNotAsked), fmt.Sprintf(
-			"%s: annotation %s asks for it no longer, or its namespace has no label that allows it: its containers stay until the pod is created anew, and none is added", ReasonNotAsked, api.AnnotationAdopt))
+			"%s: %s: its containers stay until the pod is created anew, and none is added", ReasonNotAsked, c.unasked(one)))
 	case !m.asked:
 	case one.reason == ReasonExhausted:
 		c.say(one, corev1.EventTypeWarning, eventEnded, fmt.Sprintf("%s %d", ReasonExhausted, len(one.facts.Parts)), fmt.Sprintf("%s: %s", ReasonExhausted, one.text))
@@ -47,6 +49,21 @@ func (c *controller) tell(one *candidate) {
 		delete(m.told, eventFailing) // what comes after is another story
 		delete(m.told, eventNot)
 	}
+}
+
+// unasked says what of it is so that nobody asks for a pod's adoption.
+func (c *controller) unasked(one *candidate) string {
+	key, ns := api.AnnotationAdopt, one.namespace
+	if !scope.Asks(ns, c.Namespace) {
+		return fmt.Sprintf("namespace %s has no label %s=%s any more, which allows it", ns.Name, api.LabelInject, api.InjectEnabled)
+	}
+	if value, ok := one.pod.Annotations[key]; ok {
+		return fmt.Sprintf("annotation %s of the pod is %q", key, workload.Short(value))
+	}
+	if value, ok := ns.Annotations[key]; ok {
+		return fmt.Sprintf("annotation %s of namespace %s is %q", key, ns.Name, workload.Short(value))
+	}
+	return fmt.Sprintf("neither the pod nor namespace %s has annotation %s any more", ns.Name, key)
 }
 
 // sayAgain is how long after it an event is not written once more, though others were in

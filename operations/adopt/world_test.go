@@ -54,9 +54,9 @@ func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	}
 	w := &world{t: t, clock: start, told: events.NewFakeRecorder(1000), all: map[types.NamespacedName]*corev1.Pod{}, held: map[types.NamespacedName]*corev1.Pod{},
 		nodes: map[string]*corev1.Node{"n": aNode("n"), "m": aNode("m")}, digest: "p", out: map[string]webhook.Outcome{}, where: map[string]string{}}
-	w.c = fake.NewClientBuilder().WithScheme(s).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod",
+	w.c = fake.NewClientBuilder().WithScheme(s).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod", UID: "prod",
 		Labels: map[string]string{api.LabelInject: api.InjectEnabled}, Annotations: map[string]string{api.AnnotationAdopt: api.AdoptRunning}}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}).Build()
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}).Build()
 	for _, p := range pods {
 		w.all[client.ObjectKeyFromObject(p)] = p
 	}
@@ -77,7 +77,7 @@ func (w *world) restart() {
 
 func (w *world) uncovered() (all []coverage.Uncovered) {
 	for _, p := range w.all {
-		meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Annotations: p.Annotations}}
+		meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: p.Annotations}}
 		all = append(all, coverage.Uncovered{Pod: meta})
 	}
 	return all

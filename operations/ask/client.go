@@ -79,7 +79,7 @@ func New(config *rest.Config) (client.WithWatch, error) {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []schema.GroupVersionKind{api.GroupVersion.WithKind("Restore"), api.GroupVersion.WithKind("Backup"),
-		api.GroupVersion.WithKind("BackupSchedule"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		api.GroupVersion.WithKind("BackupSchedule"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"),
 		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithKind("Event"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		scope := meta.RESTScopeNamespace

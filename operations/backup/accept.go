@@ -32,7 +32,7 @@ func choose(f Facts) (ask []*corev1.Pod, p *Problem) {
 	}
 	if !f.Labelled {
 		return nil, &Problem{Reason: ReasonNamespaceNotLabelled, Wait: young, Message: fmt.Sprintf(
-			"namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars; kubectl label namespace %[1]s %[2]s=%[3]s, and re-create the pods once",
+			"namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars; kubectl label namespace %[1]s %[2]s=%[3]s, then kubectl stategraft adopt gives them theirs while they run, or re-create the pods once",
 			f.Backup.Namespace, api.LabelInject, api.InjectEnabled)}
 	}
 	names, pods, p := candidates(f)

@@ -141,7 +141,8 @@ func TestAcceptance(t *testing.T) {
 // What is refused says why, and what to do about it.
 func TestRefusalsSayWhy(t *testing.T) {
 	for want, change := range map[string]func(f *Facts){
-		"StatefulSet cas is scaled to 0": func(f *Facts) { f.Pods = nil; f.Set.Spec.Replicas = new(int32(0)) },
+		"StatefulSet cas is scaled to 0":                                 func(f *Facts) { f.Pods = nil; f.Set.Spec.Replicas = new(int32(0)) },
+		"then kubectl stategraft adopt gives them theirs while they run": func(f *Facts) { f.Labelled = false },
 		"kubectl stategraft check -n ns": func(f *Facts) {
 			for _, pod := range f.Pods {
 				pod.Spec.Containers = nil

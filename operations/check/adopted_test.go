@@ -76,6 +76,7 @@ func TestAdoptedContainers(t *testing.T) {
 		"ended":             {"medusa-3", over, []string{"warn cassandra/cassandra-0: container stategraft-medusa-3, which was added while the pod ran, has ended, and the pod is not backed up: OOMKilled (status 137)"}, "logs cassandra-0 -c stategraft-medusa-3"},
 		"image is missing":  {"snapshot-2", adoptedtest.Waiting("", "ImagePullBackOff", "because"), []string{"fail cassandra/cassandra-0: container stategraft-snapshot-2: ImagePullBackOff: because"}, "see that the nodes can pull"},
 		"Secret is missing": {"medusa-3", adoptedtest.Waiting("", "CreateContainerConfigError", `secret "bucket" not found`), []string{"fail cassandra/cassandra-0: container stategraft-medusa-3, which was added while the pod ran, waits: secret \"bucket\" not found"}, "starts by itself"},
+		"cannot start":      {"medusa-3", adoptedtest.Waiting("", "RunContainerError", "no"), []string{"fail cassandra/cassandra-0: container stategraft-medusa-3: RunContainerError: no"}, "logs cassandra-0 -c stategraft-medusa-3"},
 		"being created":     {"medusa-3", adoptedtest.Waiting("", "ContainerCreating", ""), nil, ""},
 		"agent was killed":  {"agent-1", over, []string{"warn cassandra/cassandra-0: container stategraft-agent-1"}, "agent-1"},
 	} {
@@ -91,6 +92,9 @@ func TestAdoptedContainers(t *testing.T) {
 		expect(t, what, got, c.want...)
 		if len(got) > 0 && !strings.Contains(got[0].Remedy, c.remedy) {
 			t.Errorf("%s: remedy %q", what, got[0].Remedy)
+		}
+		if len(got) > 0 && strings.Contains(got[0].Remedy, "--previous") {
+			t.Errorf("%s: asks for the log of a container before, which there is none of: %q", what, got[0].Remedy)
 		}
 	}
 }

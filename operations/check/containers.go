@@ -141,6 +141,7 @@ func judgeAdopted(pod, image string, s *corev1.ContainerStatus) []Finding {
 			With("create what it names; the container starts by itself then")}
 	}
 	if f, bad := judgeStatus(pod, image, s, time.Time{}); bad {
+		f.Remedy = strings.TrimSuffix(f.Remedy, " --previous") // it runs once
 		return []Finding{f}
 	}
 	return nil

@@ -56,9 +56,12 @@ func lookSchedules(ctx context.Context, c *Cluster) []Finding {
 	return s.say(findings, "%s, all in time", counted(all, "BackupSchedule", ""))
 }
 
-// judgeFollowed finds annotations of a pod that the controller is to follow, and cannot.
+// judgeFollowed finds annotations of a pod that the controller is to follow, and cannot; but
+// for that of adoption, which is judgeAsking's.
 func judgeFollowed(pod *corev1.Pod) (findings []Finding) {
-	for _, text := range webhook.Unfollowed("the pod", pod.Annotations) {
+	annotations := maps.Clone(pod.Annotations)
+	delete(annotations, api.AnnotationAdopt)
+	for _, text := range webhook.Unfollowed("the pod", annotations) {
 		findings = append(findings, finding(Fail, pod.Namespace+"/"+pod.Name, "%s", text).
 			With("correct %s of the pod and of its template; until then what was asked for before counts", keysIn(text)))
 	}

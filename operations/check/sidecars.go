@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -87,7 +88,7 @@ func judgeCoverage(pod string, j coverage.Judgement, unknown bool) []Finding {
 		return nil
 	case unknown && (j.Reason == coverage.ReasonWebhookWasDown || j.Reason == coverage.ReasonCreatedBefore):
 		return []Finding{finding(Warn, pod, "has no sidecar; why cannot be told without the right to read the webhook configuration").
-			With("create it anew, with the webhook running")}
+			With("%s", cmp.Or(j.Remedy, "create it anew, with the webhook running"))}
 	}
 	status := Warn
 	if slices.Contains(ownFaults, j.Reason) {
@@ -96,8 +97,25 @@ func judgeCoverage(pod string, j coverage.Judgement, unknown bool) []Finding {
 	return []Finding{finding(status, pod, "has no sidecar (%s): %s", j.Reason, j.Message).With("%s", explained(j))}
 }
 
+// judgeAsking finds a pod whose own annotation asks for its adoption in words that nobody
+// reads.
+func judgeAsking(pod *corev1.Pod) (findings []Finding) {
+	value, asks := pod.Annotations[api.AnnotationAdopt]
+	if !asks {
+		return nil
+	}
+	for _, text := range webhook.Unfollowed("the pod", map[string]string{api.AnnotationAdopt: value}) {
+		findings = append(findings, finding(Fail, pod.Namespace+"/"+pod.Name, "%s", text).
+			With("kubectl -n %s annotate --overwrite pod %s %s=%s (or %s)", pod.Namespace, pod.Name, api.AnnotationAdopt, api.AdoptRunning, api.AdoptNever))
+	}
+	return findings
+}
+
 // explained says where a reason is.
 func explained(j coverage.Judgement) string {
+	if j.Remedy != "" { // its adoption has begun
+		return j.Remedy
+	}
 	reason := j.Reason
 	if reason == string(workload.ReasonBadAnnotation) {
 		return "correct " + keysIn(j.Message) + " of the pod's template or its namespace, and create the pod anew; docs/reasons.md explains " + reason

@@ -82,11 +82,9 @@ func (c *Cluster) sweep(ctx context.Context) (*sweep, error) {
 				if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 					return
 				}
-				s.uncovered = append(s.uncovered, cover.judge(pod)...)
+				s.uncovered = slices.Concat(s.uncovered, cover.judge(pod), judgeAsking(pod))
 				if isInjected(pod) {
 					s.add(c, ns, pod)
-				} else if _, asks := pod.Annotations[api.AnnotationAdopt]; asks {
-					s.unfollowed = append(s.unfollowed, judgeFollowed(pod)...)
 				}
 			})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/adopted/adoptedtest"
 )
 
 // look runs one item on a cluster of objects.
@@ -95,4 +96,26 @@ func TestLookGRPC(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0].Remedy, "kubectl -n backup logs deployment/stategraft-controller") {
 		t.Errorf("installed in backup: %+v", got)
 	}
+}
+
+// A pod whose adoption has begun has as its remedy what that waits for, and one that asks for
+// it in other words is told of in the same item.
+func TestLookSidecarsAdopting(t *testing.T) {
+	config := registered(t)
+	config.CreationTimestamp = metav1.NewTime(noon.AddDate(-1, 0, 0))
+	ns := labelledNamespace("cassandra")
+	ns.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptRunning}
+	pod := adoptedtest.Official(t, "../..").Adopted.DeepCopy()
+	pod.Namespace, pod.Name, pod.CreationTimestamp = "cassandra", "cassandra-0", metav1.NewTime(noon.AddDate(-2, 0, 0))
+	delete(pod.Labels, api.LabelInjected)
+	pod.Status.EphemeralContainerStatuses[2] = adoptedtest.Waiting("stategraft-medusa-3", "CreateContainerConfigError", `secret "medusa-bucket-key" not found`)
+	got := look(t, "sidecars", &config, ns, pod)
+	expect(t, "a Secret is missing", got, `warn cassandra/cassandra-0: its adoption has begun, and container stategraft-medusa-3 waits: CreateContainerConfigError: secret "medusa-bucket-key" not found`)
+	if len(got) > 0 && got[0].Remedy != "create Secret medusa-bucket-key; the container starts by itself then" {
+		t.Errorf("remedy %q", got[0].Remedy)
+	}
+	pod.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptNever}
+	expect(t, "never", look(t, "sidecars", &config, ns, pod), "warn cassandra/cassandra-0: nobody asks for it any more")
+	pod.Annotations[api.AnnotationAdopt] = "runing"
+	expect(t, "a typo", look(t, "sidecars", &config, ns, pod), "warn cassandra/cassandra-0: nobody asks for it any more", `fail cassandra/cassandra-0: is "runing": it takes running or never`)
 }

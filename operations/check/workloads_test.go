@@ -89,6 +89,12 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 	expect(t, "covered", judgeCoverage("ns/p", coverage.Judgement{}, false))
+	for _, unknown := range []bool{false, true} {
+		got := judgeCoverage("ns/p", coverage.Judgement{Without: true, Reason: coverage.ReasonCreatedBefore, Message: "message", Remedy: "create Secret s"}, unknown)
+		if got[0].Remedy != "create Secret s" {
+			t.Errorf("its adoption has begun: remedy %q", got[0].Remedy)
+		}
+	}
 }
 
 // What a pod asks the controller for in vain is a failure, told of each alike.
@@ -101,6 +107,27 @@ func TestUnfollowed(t *testing.T) {
 	if !strings.Contains(got[0].Remedy, "template") {
 		t.Errorf("remedy %q", got[0].Remedy)
 	}
+}
+
+// A pod that asks for its adoption in other words is told of where databases without sidecar
+// are, and not as one that is not backed up in time.
+func TestAsking(t *testing.T) {
+	pod := databasePod(t)
+	for value, want := range map[string][]string{"runing": {`fail ns/db-0: annotation stategraft.io/adopt of the pod is "runing": it takes running or never`}, "running": nil, "never": nil} {
+		pod.Annotations = map[string]string{api.AnnotationAdopt: value}
+		got := judgeAsking(pod)
+		expect(t, value, got, want...)
+		if len(got) > 0 && got[0].Remedy != "kubectl -n ns annotate --overwrite pod db-0 stategraft.io/adopt=running (or never)" {
+			t.Errorf("remedy %q", got[0].Remedy)
+		}
+		expect(t, "its schedule", judgeFollowed(pod))
+		c, _ := stand()
+		s := swept()
+		s.add(c, &corev1.Namespace{}, pod)
+		expect(t, "what it is not backed up by", s.unfollowed)
+	}
+	pod.Annotations = nil
+	expect(t, "none", judgeAsking(pod))
 }
 
 func TestHeldBack(t *testing.T) {

@@ -4,6 +4,7 @@
 // of the last, as nobody was asked about such a pod.
 //
 //	judge.go      what is missing and why, of one pod; pure
+//	begun.go      what an adoption that has begun waits for
 //	since.go      since when a namespace is labelled
 //	quota.go      quotas as they were before the pod
 //	coverage.go   Options, Add

@@ -10,7 +10,6 @@ import (
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/adopted"
-	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/webhook"
 	"github.com/stategraft/stategraft/workload"
 )
@@ -38,6 +37,7 @@ type Judgement struct {
 	Without bool          // the pod is a database that ought to have our containers and does not
 	Reason  string        // one of workload's wanted reasons or of the two above; empty unless Without
 	Message string        // what was seen and what would settle it; empty unless Without
+	Remedy  string        // where its adoption has begun: what settles it by itself; else empty
 	Kind    workload.Kind // as far as known
 	NoData  bool          // it is known to keep nothing that could be backed up
 }
@@ -59,10 +59,10 @@ type Judgement struct {
 // webhook-was-down. Who wants the reason of the time judges soon after the
 // creation and keeps what came out.
 func Judge(in webhook.Input, since Since) Judgement {
-	var begun []adopted.Part
+	b := begun{namespace: in.Namespace.Name, above: in.Namespace.Annotations}
 	if pod, err := workload.Parse(in.Pod); err == nil {
-		begun = partsOf(pod, in.Pod)
-		if _, labelled := pod.Metadata.Labels[api.LabelInjected]; carries(pod) || len(begun) > 0 && labelled {
+		b.pod, b.said, b.parts = pod.Metadata.Name, pod.Metadata.Annotations, partsOf(pod, in.Pod)
+		if _, labelled := pod.Metadata.Labels[api.LabelInjected]; carries(pod) || len(b.parts) > 0 && labelled {
 			return Judgement{}
 		}
 		in.Namespace.Quotas = vacated(in.Namespace.Quotas, pod)
@@ -72,8 +72,12 @@ func Judge(in webhook.Input, since Since) Judgement {
 	out := webhook.Decide(in)
 	switch {
 	case out.Verdict == workload.Inject:
-		reason, message := missed(created, since, remedy(out, begun))
-		return Judgement{Without: true, Reason: reason, Message: message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
+		settled, alone := remedy(out), ""
+		if len(b.parts) > 0 {
+			settled, alone = b.lacks()
+		}
+		reason, message := missed(created, since, settled)
+		return Judgement{Without: true, Reason: reason, Message: message, Remedy: alone, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
 	case out.Reason.Wanted():
 		return Judgement{Without: true, Reason: string(out.Reason), Message: out.Message, Kind: out.Workload.Kind, NoData: noData(&out.Workload)}
 	}
@@ -121,18 +125,8 @@ func heldAt(find func(namespace, kind, name string) (api.HeldBack, bool), create
 	}
 }
 
-// remedy says how a pod that would be injected comes to a sidecar. begun is what its
-// adoption has put on it.
-func remedy(out webhook.Outcome, begun []adopted.Part) string {
-	if len(begun) > 0 {
-		switch p := waitsFor(begun); {
-		case p != nil && p.State() == adopted.Ended:
-			return fmt.Sprintf("its adoption has begun, and container %s has ended (its log says why); another follows, unless there were too many by then, which the pod's events and kubectl stategraft adopt --dry-run tell: then create it anew", p.Container.Name)
-		case p != nil:
-			return fmt.Sprintf("its adoption has begun, and container %s does not run yet; the events of the pod tell what it waits for", p.Container.Name)
-		}
-		return "its adoption has begun, and is all but through"
-	}
+// remedy says how a pod that would be injected comes to a sidecar.
+func remedy(out webhook.Outcome) string {
 	text := "create it anew"
 	if out.Owner.Name != "" {
 		text = fmt.Sprintf("restart %s %s", out.Owner.Kind, out.Owner.Name)
@@ -141,16 +135,6 @@ func remedy(out webhook.Outcome, begun []adopted.Part) string {
 		text += fmt.Sprintf("; or annotation %s=%s on the pod or its namespace gives it a sidecar without a restart", api.AnnotationAdopt, api.AdoptRunning)
 	}
 	return text
-}
-
-// waitsFor is the newest part of a role that does not run; nil for none.
-func waitsFor(parts []adopted.Part) *adopted.Part {
-	for _, role := range patches.Roles {
-		if p := adopted.Newest(parts, role); p != nil && p.State() != adopted.Running && !p.Done() {
-			return p
-		}
-	}
-	return nil
 }
 
 // missed says why a pod that would be injected is not.

@@ -31,7 +31,7 @@ func TestAdoptRunningCluster(t *testing.T) {
 	step("identified", err)
 	left, err := c.users(ctx, nodes)
 	step("users", err)
-	calm, err := c.Calm(ctx)
+	calm, err := c.Calm(ctx, false)
 	step("watched", err)
 
 	began := time.Now()
@@ -93,7 +93,7 @@ func TestBackupAdopt(t *testing.T) {
 	c, err := e.Cassandra(ctx, "single", Setup{Plain: true, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}, Change: restricted})
 	step("ready", err)
 	step("written", c.Write(ctx, "e2e", 1, 0, 1000))
-	calm, err := c.Calm(ctx)
+	calm, err := c.Calm(ctx, false)
 	step("watched", err)
 	out, err := e.Stategraft(ctx, "-n", c.Namespace, "backup", "pod/"+c.Pod(0), "--adopt", "--wait")
 	if err == nil || !strings.Contains(out, "kubectl label namespace") {

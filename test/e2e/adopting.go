@@ -89,19 +89,27 @@ func described(pod *corev1.Pod) string {
 	return b.String()
 }
 
-// Calm watches the pods of a namespace. The function that it answers ends that, and is an
+// Calm watches the pods of the StatefulSet, or of the whole namespace. The function that it answers ends that, and is an
 // error where a pod was not Ready for a moment, went, or had a container of its own
 // started again.
-func (c *Cassandra) Calm(ctx context.Context) (func() error, error) {
-	list, err := c.e.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{})
+func (c *Cassandra) Calm(ctx context.Context, all bool) (func() error, error) {
+	selector := "app=" + c.Name()
+	if all {
+		selector = ""
+	}
+	list, err := c.e.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	watched, err := c.e.Client.CoreV1().Pods(c.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	watched, err := c.e.Client.CoreV1().Pods(c.Namespace).Watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("watching pods: %w", err)
+	}
+	if len(list.Items) == 0 {
+		cancel()
+		return nil, fmt.Errorf("there are no pods %s in namespace %s", selector, c.Namespace)
 	}
 	seen := calm{before: map[types.UID]*corev1.Pod{}}
 	for i := range list.Items {
@@ -118,7 +126,7 @@ func (c *Cassandra) Calm(ctx context.Context) (func() error, error) {
 		}
 	})
 	return func() error {
-		now, err := c.e.Client.CoreV1().Pods(c.Namespace).List(context.WithoutCancel(ctx), metav1.ListOptions{})
+		now, err := c.e.Client.CoreV1().Pods(c.Namespace).List(context.WithoutCancel(ctx), metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			cancel()
 			return fmt.Errorf("listing pods: %w", err)

@@ -43,7 +43,7 @@ func TestAdoptRunningAnna(t *testing.T) {
 	k.written(ctx, t, d)
 	k.all(ctx, t, d)
 	memory := k.as(memorySet)
-	calm, err := memory.Calm(ctx)
+	calm, err := memory.Calm(ctx, true)
 	step("watched", err)
 
 	began := time.Now()

@@ -5,6 +5,7 @@
 //
 //	adopt.go    what is written, and where it may be
 //	look.go     how pods stand to adoption
+//	sources.go  the ConfigMaps and Secrets that its containers wait for
 //	parts.go    the containers that a pod was given
 //	table.go    the plan, and the same for programs
 //	follow.go   pods until they have their sidecars

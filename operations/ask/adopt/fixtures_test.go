@@ -51,6 +51,14 @@ func node(name string, change func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
+func medusaConfig(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "medusa"}, Data: map[string]string{"medusa.ini": ""}}
+}
+
+func bucketKey(namespace string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "medusa-bucket-key"}}
+}
+
 // database is a pod of Cassandra that runs, of a StatefulSet.
 func database(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	owner := name[:strings.LastIndexByte(name, '-')]

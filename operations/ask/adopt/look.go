@@ -53,7 +53,7 @@ func (p *Pod) Over() bool { return p.Has() || p.State == StateCannot || p.State 
 
 // To tells whether the pod is one to ask on: it has no sidecar, and could get one.
 func (p *Pod) To() bool {
-	return p.State == StatePossible || p.State == StateLater || p.State == StateAdopting
+	return p.State == StatePossible || p.State == StateLater || p.State == StateAdopting || p.State == StateOptedOut
 }
 
 // Looker looks at pods as the controller does.
@@ -64,7 +64,9 @@ type Looker struct {
 	Now       func() time.Time
 
 	nodes   map[string]*corev1.Node
-	unknown error // why nodes are not known
+	unknown error           // why nodes are not known
+	lookups map[string]bool // what containers read that was looked for
+	absent  []string        // what of it is not there, a sentence each
 }
 
 // NewLooker makes one. Config is that of the webhook, as far as it is known.
@@ -80,18 +82,30 @@ func (l *Looker) Look(ctx context.Context, pods []corev1.Pod, renew string) []Po
 		if renew != "" {
 			out = append(out, l.renewed(ctx, &pods[i], renew))
 		} else {
-			out = append(out, l.one(ctx, &pods[i]))
+			p := l.one(ctx, &pods[i])
+			p.leave(&pods[i])
+			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// Notes are what could not be looked at, a sentence each.
-func (l *Looker) Notes() []string {
-	if l.unknown == nil {
-		return nil
+// leave tells of a pod whose adoption has begun, and that is not to be adopted by its own
+// annotation, that nobody goes on with it.
+func (p *Pod) leave(pod *corev1.Pod) {
+	value, says := pod.Annotations[api.AnnotationAdopt]
+	if says && value != api.AdoptRunning && len(p.Containers) > 0 && p.State == StateAdopting {
+		p.State, p.Message = StateOptedOut, fmt.Sprintf("its annotation is %s=%s, so nobody asks for its adoption any more; what was added to it stays until it is created anew", api.AnnotationAdopt, ask.Clean(value))
 	}
-	return []string{fmt.Sprintf("Not looked at here, but by the controller: the nodes, whether their kubelets are new enough and they have room (%s).", ask.Clean(l.unknown.Error()))}
+}
+
+// Notes are what could not be looked at, and what containers wait for, a sentence each.
+func (l *Looker) Notes() []string {
+	notes := slices.Clone(l.absent)
+	if l.unknown == nil {
+		return notes
+	}
+	return append(notes, fmt.Sprintf("Not looked at here, but by the controller: the nodes, whether their kubelets are new enough and they have room (%s).", ask.Clean(l.unknown.Error())))
 }
 
 // one is about a first adoption.
@@ -146,6 +160,11 @@ func (l *Looker) judge(ctx context.Context, pod *corev1.Pod, p *Pod, a patches.A
 		return
 	}
 	out, containers := webhook.Adopt(webhook.Input{Pod: raw, Config: l.Config, NativeSidecars: true, Namespace: l.Namespace}, a)
+	defer func() {
+		if p.State == StatePossible || p.State == StateLater {
+			l.sources(ctx, pod, containers)
+		}
+	}()
 	reason, message := adopt.Judge(asked, l.node(ctx, pod.Spec.NodeName), out)
 	switch {
 	case reason == adopt.ReasonNotRunning && ended(pod):

@@ -30,6 +30,7 @@ func standing() []corev1.Pod {
 		database("c-2", labelled, with("stategraft-agent-1", done()), with("stategraft-snapshot-2", runs()), with("stategraft-medusa-3", runs())),
 		database("c-3", with("stategraft-agent-1", done()), with("stategraft-snapshot-2", runs()), with("stategraft-medusa-3", waits("ImagePullBackOff", "Back-off pulling image\n\"m:1\""))),
 		database("c-4", unready),
+		database("c-5", with("stategraft-agent-1", runs()), with("stategraft-medusa-2", waits("x", "")), func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptNever} }),
 		database("c-10", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }),
 		database("c-11", manyEnded),
 		database("sub-0", func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[0].SubPath = "cassandra" }),
@@ -52,7 +53,7 @@ func standing() []corev1.Pod {
 }
 
 func nodes() []client.Object {
-	return []client.Object{node("n1", nil),
+	return []client.Object{node("n1", nil), medusaConfig("prod"), bucketKey("prod"),
 		node("windows", func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }),
 		node("old", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.24.17" }),
 		node("full", func(n *corev1.Node) {
@@ -105,7 +106,7 @@ func TestNodesUnknown(t *testing.T) {
 		"no right": store(interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return forbidden("nodes")
 		}}),
-		"gone": store(interceptor.Funcs{}),
+		"gone": store(interceptor.Funcs{}, medusaConfig("prod"), bucketKey("prod")),
 	} {
 		l := looker(c)
 		looked := l.Look(t.Context(), []corev1.Pod{*database("c-0"), *database("old-0", on("old"))}, "")

@@ -68,13 +68,14 @@ func doing(parts []adopted.Part) string {
 	var all []string
 	for _, role := range patches.Roles {
 		if p := adopted.Newest(parts, role); p != nil {
-			all = append(all, p.Container.Name+" "+partDoes(p))
+			all = append(all, p.Container.Name+" "+Does(p))
 		}
 	}
 	return strings.Join(all, ", ")
 }
 
-func partDoes(p *adopted.Part) string {
+// Does says how a part does: "waits (ErrImagePull: …)".
+func Does(p *adopted.Part) string {
 	switch p.State() {
 	case adopted.Running:
 		return "runs"
@@ -89,9 +90,19 @@ func partDoes(p *adopted.Part) string {
 		if s.Reason == "" || s.Reason == "ContainerCreating" || s.Reason == "PodInitializing" {
 			return "is being started"
 		}
-		return because("waits", s.Reason, s.Message)
+		return because("waits", s.Reason, s.Message) + remedy(s)
 	}
 	return "was added"
+}
+
+// remedy says what helps a part that waits for a ConfigMap or a Secret. A kubelet has the
+// same reason for what is wrong with a container otherwise; its messages are those of
+// k8s.io/kubernetes/pkg/kubelet/kubelet_pods.go, makeEnvironmentVariables.
+func remedy(s *corev1.ContainerStateWaiting) string {
+	if s.Reason == "CreateContainerConfigError" && (strings.Contains(s.Message, "not found") || strings.Contains(s.Message, "couldn't find key")) {
+		return "; create it, it goes on by itself"
+	}
+	return ""
 }
 
 // because has a kubelet's reason and message after what they are of.

@@ -47,7 +47,7 @@ func (p *Pod) Line() string {
 	case StateNeedless:
 		return "needs no sidecar" + p.why()
 	case StateOptedOut:
-		return "is not adopted from now on"
+		return "is not adopted from now on" + p.why()
 	}
 	return "cannot be adopted" + p.why()
 }
@@ -69,7 +69,7 @@ func WritePlan(w io.Writer, namespace string, pods []Pod, renew bool) error {
 	rows := [][]string{{"  POD", "PLAN", "CONTAINERS", "NOTE"}}
 	for i := range pods {
 		p := &pods[i]
-		if (p.State == StatePossible || p.State == StateLater) && !p.createdAnew() {
+		if (p.State == StatePossible || p.State == StateLater || p.State == StateOptedOut) && !p.createdAnew() {
 			to++
 		}
 		rows = append(rows, []string{"  " + p.Name, planOf(p, renew), ask.OrNone(strings.Join(p.Containers, ", ")), note(p)})
@@ -112,6 +112,8 @@ func planOf(p *Pod, renew bool) string {
 		return "cannot"
 	case p.State == StateAdopting:
 		return "goes on"
+	case p.State == StateOptedOut:
+		return "ask again"
 	case p.Has(), p.State == StateNeedless, p.createdAnew():
 		return "nothing"
 	case p.State == StateLater && renew:

@@ -21,7 +21,7 @@ import (
 func Doubts(ctx context.Context, c client.Reader, namespace string, of api.BackupPods) string {
 	ns := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err == nil && !scope.Asks(ns, "") {
-		return fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars: kubectl label namespace %[1]s %[2]s=%[3]s, then give it --adopt, or re-create the pods once",
+		return fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so that its pods have no sidecars: kubectl label namespace %[1]s %[2]s=%[3]s, then give it --adopt (or kubectl stategraft adopt the pods), or re-create the pods once",
 			namespace, api.LabelInject, api.InjectEnabled)
 	}
 	list, err := Live(ctx, c, namespace, of)

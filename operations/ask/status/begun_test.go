@@ -27,11 +27,13 @@ func TestBegun(t *testing.T) {
 	}
 	never := ended.DeepCopy()
 	never.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptNever}
+	waits := never.DeepCopy() // of which nothing is to be added
+	waits.Status.EphemeralContainerStatuses[len(parts)-1] = adoptedtest.Waiting(last.Name, "ImagePullBackOff", "")
 	now := adopted.Serving(parts).Added().Add(time.Minute)
 	if parts[len(parts)-1].Role != patches.RoleMedusa {
 		t.Fatal("Medusa is not the last")
 	}
-	for want, pods := range map[string][]*corev1.Pod{reasonAdopting: {up, ended}, "exhausted": {often}, "not-asked": {never}} {
+	for want, pods := range map[string][]*corev1.Pod{reasonAdopting: {up, ended}, "exhausted": {often}, "not-asked": {never, waits}} {
 		for i, pod := range pods {
 			if got := begun(ns, pod, now); got != want {
 				t.Errorf("%s, %d: %s", want, i, got)

@@ -13,6 +13,8 @@ type Document struct {
 	// Problems keep pods from being backed up, beside what is said of each.
 	Problems []string `json:"problems,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
+	// Adoptions are what is the matter with containers of adoption.
+	Adoptions []string `json:"adoptions,omitempty"`
 }
 
 // Pod is a row.
@@ -42,7 +44,7 @@ type Pod struct {
 
 // Document is the status for programs.
 func (s *Status) Document() Document {
-	out := Document{Pods: []Pod{}, Behind: len(s.Behind()), Problems: s.Problems, Notes: s.Notes}
+	out := Document{Pods: []Pod{}, Behind: len(s.Behind()), Problems: s.Problems, Notes: s.Notes, Adoptions: s.Adoptions}
 	for i := range s.Rows {
 		out.Pods = append(out.Pods, podOf(&s.Rows[i]))
 	}

@@ -3,6 +3,7 @@
 // the controller does.
 //
 //	status.go    what is read of the cluster
+//	adopted.go   what is the matter with containers of adoption
 //	problems.go  what is wrong beside the age of backups
 //	table.go     as a table, and in sentences
 //	data.go      for programs
@@ -40,6 +41,9 @@ type Status struct {
 	// Problems are what keeps pods from being backed up, beside what the rows tell of
 	// each, a sentence each.
 	Problems []string
+	// Adoptions are what is the matter with the containers that pods were given as they
+	// ran, a sentence each.
+	Adoptions []string
 }
 
 // reasonAdopting is why a pod has no sidecar that is being given one (operations/adopt).
@@ -69,6 +73,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, config *webhoo
 		}
 		known, databases := covered(ns, pods.Items, config, now)
 		in.Pods = append(in.Pods, known...)
+		out.adoptions(ns, pods.Items)
 		out.unlabelled(ns, databases)
 	}
 	var backups api.BackupList
@@ -100,7 +105,9 @@ func (s *Status) namespaces(ctx context.Context, c client.Reader, name string) (
 	switch {
 	case apierrors.IsForbidden(err):
 		s.Notes = append(s.Notes, fmt.Sprintf("You have no right to read namespace %s: its annotation %s counts, and is not known here.", name, api.AnnotationRPO))
-		return []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}}, nil
+		// Pods whose adoption has begun are taken for ones that it asks for.
+		return []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled},
+			Annotations: map[string]string{api.AnnotationAdopt: api.AdoptRunning}}}}, nil
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no namespace %q", name)
 	case err != nil:
@@ -154,12 +161,18 @@ func covered(ns *corev1.Namespace, pods []corev1.Pod, config *webhook.Config, no
 // nobody goes on with it.
 func begun(ns *corev1.Namespace, pod *corev1.Pod, now time.Time) string {
 	facts := controller.Of(pod)
-	facts.Asked, facts.Now = scope.Asks(ns, "") && controller.Asks(ns, pod), now
-	switch reason := controller.Plan(facts).Reason; reason {
-	case controller.ReasonExhausted, controller.ReasonNotAsked:
+	facts.Asked, facts.Now = asked(ns, pod), now
+	switch reason := controller.Plan(facts).Reason; {
+	case !facts.Asked: // which Plan says only of what it would add to
+		return string(controller.ReasonNotAsked)
+	case reason == controller.ReasonExhausted:
 		return string(reason)
 	}
 	return reasonAdopting
+}
+
+func asked(ns *corev1.Namespace, pod *corev1.Pod) bool {
+	return scope.Asks(ns, "") && controller.Asks(ns, pod)
 }
 
 // misread names annotations that cannot be read, each once.

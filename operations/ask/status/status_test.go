@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,13 +90,17 @@ func cluster() []client.Object {
 	verified.Status.Verified = &api.Verification{Result: api.VerificationPassed, Nodes: []string{"c-0"}, Started: at(-4 * time.Hour), Finished: at(-3 * time.Hour)}
 	web := pod("prod", "web-0", false, nil)
 	web.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}}
+	asked := map[string]string{api.AnnotationAdopt: api.AdoptRunning}
+	ended := adoptedPod(pod("test", "t-4", false, nil), true)
+	ended.Status.EphemeralContainerStatuses[1].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
 	done := pod("prod", "done-0", false, nil)
 	done.Status.Phase = corev1.PodSucceeded
 	return []client.Object{
 		namespace("prod", true, map[string]string{api.AnnotationRPO: "26h"}), namespace("test", true, map[string]string{api.AnnotationRPO: "soon\x1b"}), namespace("plain", false, nil),
 		pod("prod", "c-0", true, nil), pod("prod", "c-1", true, nil), pod("prod", "c-10", true, nil), pod("prod", "c-2", false, nil),
 		pod("prod", "old-0", true, map[string]string{api.AnnotationRPO: "60m"}), web, done,
-		pod("test", "t-0", true, nil), adoptedPod(pod("test", "t-1", false, nil), true), adoptedPod(pod("test", "t-2", false, nil), false), pod("plain", "p-0", false, nil),
+		pod("test", "t-0", true, nil), adoptedPod(pod("test", "t-1", false, nil), true), adoptedPod(pod("test", "t-2", false, asked), false),
+		adoptedPod(pod("test", "t-3", false, map[string]string{api.AnnotationAdopt: api.AdoptNever}), false), ended, pod("plain", "p-0", false, nil),
 		verified, backed("prod", "old-1", 30*time.Hour, "old-0"),
 		&api.BackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly", CreationTimestamp: *at(-400 * time.Hour)},
 			Spec: api.BackupScheduleSpec{Schedule: "0 3 * * *", Template: api.BackupTemplate{Spec: api.BackupSpec{Pods: &api.BackupPods{
@@ -117,7 +122,7 @@ func TestStatus(t *testing.T) {
 		if err := Write(&out, found.Rows, ns != "", noon); err != nil {
 			t.Fatal(err)
 		}
-		out.WriteString(strings.Join(append(Summary(found.Rows), found.Problems...), "\n") + "\n")
+		out.WriteString(strings.Join(slices.Concat(Summary(found.Rows), found.Adoptions, found.Problems), "\n") + "\n")
 		if ns == "" {
 			text, err := json.MarshalIndent(found.Document(), "", "  ")
 			if err != nil {
