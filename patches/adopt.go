@@ -33,7 +33,7 @@ type part struct {
 	memory string // what it keeps itself below, as a quantity
 
 	// As it would be injected: mounts of our volumes become variables, ports and resources
-	// go, who it runs as is set (adoptcontainer.go).
+	// go, who it runs as is set (adopt_container.go).
 	*Container
 }
 
