@@ -120,7 +120,10 @@ func TestWaitsForABackup(t *testing.T) {
 	newer := s.start(2)
 	eventually(t, "the older hears of the newer", func() bool { return strings.Contains(older.out.String(), "a newer container is to serve") })
 	eventually(t, "the newer has the binary", func() bool { return Taken(t.Context(), s.uid, RoleMedusa, 2) })
-	if log := s.log(); log != "1 serves\n" || !strings.Contains(newer.out.String(), "waiting for the older container to leave") {
+	eventually(t, "the newer says what it waits for", func() bool {
+		return strings.Contains(newer.out.String(), "waiting for the older container to leave")
+	})
+	if log := s.log(); log != "1 serves\n" {
 		t.Errorf("%s\n%s", log, newer.out.String())
 	}
 	if err := os.Remove(busy); err != nil {
