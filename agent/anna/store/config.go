@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -133,7 +134,11 @@ func (c *Config) kind(provider string) error {
 	c.Kind = S3
 	if c.Region == "" || c.Region == "default" {
 		c.Region = regions[provider]
-		if c.Region == "" {
+		switch {
+		case c.Region != "":
+		case provider != "s3" && c.Host == "":
+			return fmt.Errorf("medusa.ini: [storage] storage_provider = %s names no region that is known: name it in region, or write s3 for us-east-1", provider)
+		default:
 			c.Region = "us-east-1"
 		}
 	}
@@ -142,12 +147,17 @@ func (c *Config) kind(provider string) error {
 
 // connection understands how the service is reached.
 func (c *Config) connection(get func(string) string) error {
+	if strings.ContainsAny(c.Host, "/@?# \t\n") || strings.Contains(c.Host, ":") && net.ParseIP(strings.Trim(c.Host, "[]")) == nil {
+		return fmt.Errorf("medusa.ini: [storage] host = %s is no host's name: leave out https://, and put a port into port", c.Host)
+	}
 	if text := get("port"); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil {
+		if err != nil || port == 0 {
 			return fmt.Errorf("medusa.ini: [storage] port = %s is no port", text)
 		}
-		c.Port = int(port)
+		if c.Port = int(port); c.Host == "" && (c.Kind == S3 || c.Kind == GCS) {
+			return fmt.Errorf("medusa.ini: [storage] port = %s is without a host: name the service's host, or leave port out", text)
+		}
 	}
 	secure, err := boolean(get, "secure", true)
 	if err != nil {

@@ -30,6 +30,7 @@ func TestFromINI(t *testing.T) {
 		"s3":     {text: "[storage]\nstorage_provider=s3\nbucket_name=b\n", want: Config{Kind: S3, Region: "us-east-1"}},
 		"region": {text: "[storage]\nstorage_provider=s3_us_west_oregon\nregion=default\nbucket_name=b\nkms_id=k\nstorage_class=STANDARD_IA\n", want: Config{Kind: S3, Region: "us-west-2", KMS: "k", StorageClass: "STANDARD_IA"}},
 		"minio":  {text: "[storage]\nstorage_provider=minio\nhost=h\nport=9000\nsecure=False\nssl_verify=False\nprefix=x\nbucket_name=b\n", want: Config{Kind: S3, Region: "us-east-1", Host: "h", Port: 9000, Plain: true, NoVerify: true, PathStyle: true, Prefix: "x"}},
+		"newer":  {text: "[storage]\nstorage_provider=s3_eu_west3\nregion=eu-west-3\nbucket_name=b\n", want: Config{Kind: S3, Region: "eu-west-3"}},
 		"style":  {text: "[storage]\nstorage_provider=s3_compatible\nhost=h\ns3_addressing_style=virtual\nbucket_name=b\n", want: Config{Kind: S3, Region: "us-east-1", Host: "h"}},
 		"google": {text: "[storage]\nstorage_provider=google_storage\nbucket_name=b\nkey_file=/k\n", want: Config{Kind: GCS, KeyFile: "/k"}},
 		"azure":  {text: "[storage]\nstorage_provider=azure_blobs\nbucket_name=b\n", want: Config{Kind: Azure}},
@@ -45,6 +46,12 @@ func TestFromINI(t *testing.T) {
 		"slash":       {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nprefix=a/b\n", wrong: "must not contain a slash"},
 		"sse":         {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nsse_c_key=x\n", wrong: "sse_c_key is not supported"},
 		"port":        {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nport=x\n", wrong: "is no port"},
+		"port 0":      {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nhost=h\nport=0\n", wrong: "is no port"},
+		"lone port":   {text: "[storage]\nstorage_provider=google_storage\nbucket_name=b\nport=443\n", wrong: "port = 443 is without a host"},
+		"url":         {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nhost=https://h\n", wrong: "leave out https://"},
+		"port twice":  {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nhost=h:9000\n", wrong: "put a port into port"},
+		"no region":   {text: "[storage]\nstorage_provider=s3_us_wset2\nregion=default\nbucket_name=b\n", wrong: "names no region that is known"},
+		"addressing":  {text: "[storage]\nstorage_provider=s3\nbucket_name=b\ns3_addressing_style=both\n", wrong: "none of auto, path, virtual"},
 		"boolean":     {text: "[storage]\nstorage_provider=s3\nbucket_name=b\nsecure=perhaps\n", wrong: "neither True nor False"},
 		"class":       {text: "[storage]\nstorage_provider=azure_blobs\nbucket_name=b\nstorage_class=Cool\n", wrong: "only supported for S3"},
 		"no key":      {text: "[storage]\nstorage_provider=s3\nbucket_name=b\n[stategraft]\nage_recipient=AGE-SECRET-KEY-1\n", wrong: "age_recipient is a private key: put"},
@@ -81,6 +88,9 @@ func TestAzureURL(t *testing.T) {
 		"https://acc.blob.core.usgovcloudapi.net/b": {Host: "usgovcloudapi.net"},
 		"http://azurite:10000/acc/b":                {Host: "azurite", Port: 10000, Plain: true},
 		"https://127.0.0.1:10000/acc/b":             {Host: "127.0.0.1", Port: 10000},
+		"https://acc.blob.core.windows.net:8443/b":  {Port: 8443},
+		"http://[fd00::1]:10000/acc/b":              {Host: "fd00::1", Port: 10000, Plain: true},
+		"https://[fd00::1]/acc/b":                   {Host: "[fd00::1]"},
 	} {
 		c.Bucket = "b"
 		if got := c.azureURL("acc"); got != want {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 )
 
 // WriteIndex replaces a node's index by the one of a backup. It is written after the manifest.
@@ -34,7 +33,7 @@ func (s *Store) WriteIndex(ctx context.Context, name, node string, from io.Reade
 // OpenIndex reads the index of a backup: ErrNoBackup where there is none.
 func (s *Store) OpenIndex(ctx context.Context, name, node string) (io.ReadCloser, int64, error) {
 	r, err := s.bucket.NewReader(ctx, s.indexKey(name, node), nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	if notFound(err) {
 		return nil, 0, fmt.Errorf("the index of backup %s of node %s: %w", name, node, ErrNoBackup)
 	}
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"filippo.io/age"
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/stategraft/stategraft/agent/anna/manifest"
 	"github.com/stategraft/stategraft/agent/anna/pack"
@@ -104,7 +103,7 @@ func (o *object) open() error {
 	var err error
 	o.within(func() { reader, err = o.bucket.NewRangeReader(ctx, o.name, o.at, -1, nil) })
 	switch {
-	case gcerrors.Code(err) == gcerrors.NotFound:
+	case notFound(err):
 		return fmt.Errorf("%w: pack %s is not in the storage", ErrDamaged, o.name)
 	case err != nil:
 		return fmt.Errorf("read pack %s: %w", o.name, err)

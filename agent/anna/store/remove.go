@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gocloud.dev/gcerrors"
-
 	"github.com/stategraft/stategraft/agent/anna/manifest"
 )
 
@@ -46,7 +44,7 @@ func (s *Store) Discard(ctx context.Context, name, node string) (objects int, er
 	if err := CheckNames(name, node); err != nil {
 		return 0, err
 	}
-	complete, err := s.bucket.Exists(ctx, s.manifestKey(name, node))
+	complete, err := s.exists(ctx, s.manifestKey(name, node))
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("discard backup %s of node %s: %w", name, node, err)
@@ -134,7 +132,7 @@ func madeBy(pack string) string {
 func (s *Store) started(ctx context.Context, name, node string) (m Started, begun bool, err error) {
 	key := s.startedKey(name, node)
 	content, err := s.bucket.ReadAll(ctx, key)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	if notFound(err) {
 		return m, false, nil
 	}
 	if err != nil {
@@ -194,7 +192,7 @@ func (s *Store) drop(ctx context.Context, keys []string) (int, error) {
 		switch {
 		case err == nil:
 			n++
-		case gcerrors.Code(err) != gcerrors.NotFound:
+		case !notFound(err):
 			return n, fmt.Errorf("delete %s: %w", key, err)
 		}
 	}

@@ -2,12 +2,10 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/aws/smithy-go"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/s3blob"
 )
@@ -25,8 +22,8 @@ func openS3(ctx context.Context, c Config) (*blob.Bucket, error) {
 	with := []func(*config.LoadOptions) error{config.WithRegion(c.Region), config.WithRetryMaxAttempts(tries)}
 	switch {
 	case c.KeyFile != "":
-		if _, err := os.Stat(c.KeyFile); err != nil {
-			return nil, fmt.Errorf("read the storage credentials: %w", err)
+		if _, err := c.credentials(); err != nil {
+			return nil, err
 		}
 		profile := c.Profile
 		if profile == "" {
@@ -44,12 +41,7 @@ func openS3(ctx context.Context, c Config) (*blob.Bucket, error) {
 			config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
 	}
 	if c.NoVerify {
-		with = append(with, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			if t.TLSClientConfig == nil {
-				t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-			}
-			t.TLSClientConfig.InsecureSkipVerify = true
-		})))
+		with = append(with, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(skipVerify)))
 	}
 	loaded, err := config.LoadDefaultConfig(ctx, with...)
 	if err != nil {
@@ -89,12 +81,9 @@ func (c Config) endpoint() string {
 // unconditional tells whether a service refuses a write because it knows no condition
 // If-None-Match.
 func unconditional(err error) bool {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		switch api.ErrorCode() {
-		case "NotImplemented", "InvalidArgument", "InvalidRequest":
-			return true
-		}
+	switch amazon(err) {
+	case "NotImplemented", "InvalidArgument", "InvalidRequest":
+		return true
 	}
 	var answer *awshttp.ResponseError
 	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotImplemented
@@ -103,6 +92,5 @@ func unconditional(err error) bool {
 // conflicting tells whether a conditional write was refused only because another one of
 // the same object was going on.
 func conflicting(err error) bool {
-	var api smithy.APIError
-	return errors.As(err, &api) && (api.ErrorCode() == "ConditionalRequestConflict" || api.ErrorCode() == "OperationAborted")
+	return amazon(err) == "ConditionalRequestConflict" || amazon(err) == "OperationAborted"
 }

@@ -13,6 +13,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/stategraft/stategraft/agent/ini"
 )
 
 // bucket is as much of S3 as a Store needs, path style, without looking at signatures.
@@ -158,5 +162,74 @@ func (b *bucket) list(w http.ResponseWriter, prefix, after string) {
 	}
 	if err := xml.NewEncoder(w).Encode(page); err != nil {
 		panic(err)
+	}
+}
+
+// A service that refuses what it did before, one of which the bucket is gone, and one that
+// has put all into an archive: none is a lost pack, nor a backup that is not there.
+func TestS3Refuses(t *testing.T) {
+	for code, status := range map[string]int{"AccessDenied": http.StatusForbidden, "NoSuchBucket": http.StatusNotFound, "ObjectNotInActiveTierError": http.StatusForbidden} {
+		t.Run(code, func(t *testing.T) {
+			b, _ := serveS3(t)
+			before := &service{}
+			server := serve(t, before, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				refused := 0
+				before.with(func(s *service) {
+					if s.refuse != nil {
+						refused = s.refuse(r)
+					}
+				})
+				if refused != 0 {
+					fail(w, refused, code)
+					return
+				}
+				b.ServeHTTP(w, r)
+			}))
+			before.objects = b.objects
+			refusing(t, opened(t, s3INI(t, server.Listener.Addr().String(), "key-id")), before, always(status))
+		})
+	}
+}
+
+// Where the bucket is looked for is what medusa.ini says.
+func TestS3URL(t *testing.T) {
+	key := "key_file = " + written(t, "[default]\naws_access_key_id = i\naws_secret_access_key = s\n") + "\n"
+	for text, want := range map[string]string{
+		"storage_provider = s3\n":                                                                           "https://backups.s3.us-east-1.amazonaws.com/k",
+		"storage_provider = s3\nregion = default\n":                                                         "https://backups.s3.us-east-1.amazonaws.com/k",
+		"storage_provider = s3\nregion = eu-west-3\ns3_addressing_style = path\n":                           "https://s3.eu-west-3.amazonaws.com/backups/k",
+		"storage_provider = s3_eu_west2\n":                                                                  "https://backups.s3.eu-west-2.amazonaws.com/k",
+		"storage_provider = s3_compatible\nhost = minio\nport = 9000\nsecure = False\n":                     "http://minio:9000/backups/k",
+		"storage_provider = s3_compatible\nhost = s3.example.org\nport = 443\ns3_addressing_style = auto\n": "https://s3.example.org:443/backups/k",
+		"storage_provider = s3_rgw\nhost = s3.example.org\ns3_addressing_style = virtual\n":                 "https://backups.s3.example.org/k",
+		"storage_provider = ibm_storage\nhost = s3.eu-de.example.org\nregion = default\nsecure = True\n":    "https://s3.eu-de.example.org/backups/k",
+		"storage_provider = s3_compatible\nhost = fd00::1\nport = 9000\nsecure = off\nregion = anywhere\n":  "http://[fd00::1]:9000/backups/k",
+		"storage_provider = s3_compatible\nhost = 127.0.0.1\nsecure = False\ns3_addressing_style = path\n":  "http://127.0.0.1/backups/k",
+	} {
+		file, err := ini.Parse("[storage]\nbucket_name = backups\n" + key + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := FromINI(file, Defaults{})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		opened, err := openS3(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var client *s3.Client
+		if !opened.As(&client) {
+			t.Fatal("no client of S3")
+		}
+		name, object := "backups", "k"
+		got, err := s3.NewPresignClient(client).PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: &name, Key: &object})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if url, _, _ := strings.Cut(got.URL, "?"); url != want {
+			t.Errorf("%s: %s, want %s", text, url, want)
+		}
 	}
 }

@@ -21,7 +21,6 @@ import (
 
 	"filippo.io/age"
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/stategraft/stategraft/agent/anna/manifest"
 )
@@ -170,6 +169,15 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(*blob.ListOb
 	}
 }
 
+// exists tells whether the object is there.
+func (s *Store) exists(ctx context.Context, key string) (bool, error) {
+	_, err := s.bucket.Attributes(ctx, key)
+	if notFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Manifest reads that of a node's part: ErrNoBackup, ErrUnfinished, ErrDamaged.
 func (s *Store) Manifest(ctx context.Context, name, node string) (manifest.Manifest, error) {
 	if err := CheckNames(name, node); err != nil {
@@ -177,7 +185,7 @@ func (s *Store) Manifest(ctx context.Context, name, node string) (manifest.Manif
 	}
 	key := s.manifestKey(name, node)
 	content, err := s.bucket.ReadAll(ctx, key)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	if notFound(err) {
 		return manifest.Manifest{}, s.noManifest(ctx, name, node)
 	}
 	if err != nil {
@@ -197,7 +205,7 @@ func (s *Store) Manifest(ctx context.Context, name, node string) (manifest.Manif
 
 // noManifest says which error it is that there is no manifest.
 func (s *Store) noManifest(ctx context.Context, name, node string) error {
-	started, err := s.bucket.Exists(ctx, s.startedKey(name, node))
+	started, err := s.exists(ctx, s.startedKey(name, node))
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for backup %s of node %s: %w", name, node, err)

@@ -408,7 +408,7 @@ func TestOpenErrors(t *testing.T) {
 		"no bucket":      {strings.Replace(good, "= backups", "= other", 1), "make it, or correct [storage] bucket_name"},
 		"wrong key":      {s3INI(t, server.Listener.Addr().String(), "other"), "correct the Secret"},
 		"http":           {strings.Replace(good, "secure = False", "secure = True", 1), "secure = False"},
-		"no credentials": {strings.Replace(good, "key_file = ", "key_file = /none", 1), "read the storage credentials"},
+		"no credentials": {strings.Replace(good, "key_file = ", "key_file = /none", 1), "leave [storage] key_file out"},
 		"no profile":     {good + "api_profile = other\n", "[default] section"},
 		"nobody there":   {strings.Replace(good, "host = 127.0.0.1", "host = 127.0.0.1\nread_timeout = 1\n", 1), ""},
 	} {

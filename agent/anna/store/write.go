@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	tmtypes "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/stategraft/stategraft/agent/anna/manifest"
 	"github.com/stategraft/stategraft/agent/files"
@@ -49,7 +48,7 @@ func (s *Store) Begin(ctx context.Context, m Started) error {
 	if err := CheckNames(m.Name, m.Node); err != nil {
 		return err
 	}
-	done, err := s.bucket.Exists(ctx, s.manifestKey(m.Name, m.Node))
+	done, err := s.exists(ctx, s.manifestKey(m.Name, m.Node))
 	if err != nil {
 		return fmt.Errorf("begin backup %s of node %s: %w", m.Name, m.Node, err)
 	}
@@ -95,7 +94,7 @@ func (s *Store) Commit(ctx context.Context, m manifest.Manifest) error {
 
 // create writes an object that must not be there.
 func (s *Store) create(ctx context.Context, key string, content []byte) error {
-	exists, err := s.bucket.Exists(ctx, key) // not every service minds the condition
+	exists, err := s.exists(ctx, key) // not every service minds the condition
 	if err != nil {
 		return fmt.Errorf("write %s: %w", key, err)
 	}
@@ -109,7 +108,7 @@ func (s *Store) create(ctx context.Context, key string, content []byte) error {
 		switch {
 		case err == nil:
 			return nil
-		case gcerrors.Code(err) == gcerrors.FailedPrecondition:
+		case there(err):
 			// The answer to our own write may have been lost, and it was tried again.
 			if is, reading := s.bucket.ReadAll(ctx, key); reading == nil && bytes.Equal(is, content) {
 				return nil
