@@ -23,6 +23,8 @@ type member struct {
 	pod     *corev1.Pod
 	started string // digest; empty where it is not known yet
 	current string // of its ConfigMap now; empty where that cannot be read
+	// diskAlone tells that the disk tier has keys that memory has not.
+	diskAlone bool
 }
 
 // outdated tells whether the pod was started with another configuration.
@@ -75,7 +77,7 @@ const (
 	waitReady    = "a pod is not Ready"
 	waitSettle   = "all pods are Ready, but not for long enough"
 	waitOthers   = "another workload of the same ConfigMap is not whole"
-	waitLast     = "it is the only node of the memory tier"
+	waitLast     = "it is the only node of its tier"
 	waitNobody   = "nobody would make the pod anew"
 	waitNotAsked = "it is not asked for"
 )
@@ -121,7 +123,7 @@ func (g *group) next(s situation) (out step) {
 		out.wait = waitOthers
 	case len(unready) == 0 && s.calm < s.settle:
 		out.wait = waitSettle
-	case len(unready) == 0 && len(g.members) == 1 && kvs.Role(candidate.pod) == workload.RoleMemory:
+	case len(unready) == 0 && len(g.members) == 1 && candidate.keeps():
 		out.wait = waitLast // nobody is there to take its keys over
 	default:
 		out.evict = candidate
@@ -194,11 +196,11 @@ func held(pod *corev1.Pod) string {
 	return ""
 }
 
-// departs tells whether a node of the memory tier hands its keys over before it ends:
-// patches/ gives it a hook for that where the cluster has native sidecars, and users may
-// have one. Without it each node that is re-created loses what it holds.
+// departs tells whether a node that keeps keys hands them over before it ends: patches/
+// gives it a hook for that where the cluster has native sidecars, and users may have one.
+// Without it each node that is re-created loses what it holds, or hides it.
 func departs(pod *corev1.Pod) bool {
-	return kvs.Role(pod) != workload.RoleMemory || !kvs.Of(pod) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+	return !kvs.Of(pod) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return !workload.Own(c.Name) && c.Lifecycle != nil && c.Lifecycle.PreStop != nil
 	})
 }

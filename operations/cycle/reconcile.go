@@ -113,7 +113,7 @@ func (r *reconciler) members(ctx context.Context, pods []corev1.Pod) (members []
 			is.started = r.memory.started(pod)
 		}
 		if m != nil {
-			is.current = digestOf(m)
+			is.current, is.diskAlone = digestOf(m), onDiskAlone(m)
 			if is.started == "" && pod.DeletionTimestamp == nil {
 				var err error
 				if is.started, err = r.see(ctx, pod, m); err != nil {
@@ -194,7 +194,7 @@ func (r *reconciler) carryOut(ctx context.Context, g *group, out step, all []mem
 		case waitNotAsked, waitNobody:
 			r.tellOnce(g, eventOutdated, outdatedText(out))
 		case waitLast:
-			r.held(g, out.outdated[0].pod, "it is the only node of the memory tier, which holds nothing when it is started anew. Scale the tier up, or make a backup, delete the pod and restore")
+			r.held(g, out.outdated[0].pod, "it is the only node of its tier, and no key is seen any more when it is started anew. Scale the tier up, or make a backup, delete the pod and restore")
 		}
 		return nil
 	}
@@ -209,8 +209,8 @@ func (r *reconciler) carryOut(ctx context.Context, g *group, out step, all []mem
 		r.held(g, pod, why)
 		return nil
 	}
-	if ready(pod) && !departs(pod) {
-		r.held(g, pod, "it holds keys in memory, and has no preStop hook that hands them over (where the cluster has no native sidecars none is added). Make a backup, delete the pods and restore")
+	if live := (member{pod: pod, diskAlone: out.evict.diskAlone}); ready(pod) && live.keeps() && !departs(pod) {
+		r.held(g, pod, "it holds keys that are gone with it, and has no preStop hook that hands them over (where the cluster has no native sidecars none is added). Make a backup, delete the pods and restore")
 		return nil
 	}
 	why, err := r.busy(ctx, pod.Namespace, all)

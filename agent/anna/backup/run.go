@@ -166,6 +166,9 @@ func (b *backup) finish(ctx context.Context, sink *sink, missing *missing) error
 	places := sink.fill(&b.made)
 	b.made.Missing, b.made.Finished = missing.found, time.Now().UTC()
 	b.made.Notes = append(b.made.Notes, missing.notes(b.to.Encrypted())...)
+	if note := b.fewer(); note != "" {
+		b.made.Notes = append(b.made.Notes, note)
+	}
 	if err := b.folders(sink.folders); err != nil {
 		return err
 	}

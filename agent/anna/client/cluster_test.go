@@ -187,7 +187,7 @@ func TestWithTestNode(t *testing.T) {
 	}
 	defer cluster.Close()
 	c, err := client.New(context.Background(), client.Options{
-		Listen: "127.0.0.1:0", Advertise: "127.0.0.1", Routing: cluster.RoutingHosts(), RoutingThreads: 2,
+		Listen: "127.0.0.1:0", Advertise: "127.0.0.1", Routing: cluster.RoutingHosts(), RoutingThreads: 2, Deadline: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -212,7 +212,7 @@ func (f *fake) set(key string, value string) {
 func (f *fake) client(change func(*Options)) *Client {
 	o := Options{
 		Listen: "127.0.0.1:0", Advertise: "127.0.0.1", Routing: []string{"127.0.0.1"},
-		ports: f.routing, hurry: MinDeadline,
+		ports: f.routing, hurry: time.Minute,
 		limits: limits{20 * time.Millisecond, 200 * time.Millisecond, time.Minute},
 	}
 	if change != nil {

@@ -58,7 +58,7 @@ func TestFindAsksAgain(t *testing.T) {
 		}
 		return f.asAnna(r)
 	}
-	got, err := f.client(hurried(time.Second)).Find(t.Context(), []string{"moved", "replica", ""})
+	got, err := f.client(hurried(3*time.Second)).Find(t.Context(), []string{"moved", "replica", ""})
 	if err != nil || got[0].Error != wire.NoError || got[1].Error != wire.NoError || got[2].Error != wire.KeyDNE {
 		t.Errorf("%+v, %v", got, err)
 	}

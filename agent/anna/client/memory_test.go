@@ -35,21 +35,30 @@ func TestListOfAMillionKeysIsHeldOnce(t *testing.T) {
 		}
 		return nil
 	}
-	c := f.client(func(o *Options) { o.hurry = MinDeadline })
-	r, err := c.Report(t.Context(), wire.Server{Public: "a", Private: "b"}, wire.Memory, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for size, err := range wire.KeySizes(r.Sizes) {
-		if err != nil || size.Key != "key-0000000000001" {
-			t.Fatal(size, err)
+	c := f.client(nil)
+	// Whatever else goes on in this process, such as the end of an earlier test, is measured
+	// too, but not each time.
+	least := ^uint64(0)
+	for range 5 {
+		r, err := c.Report(t.Context(), wire.Server{Public: "a", Private: "b"}, wire.Memory, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		n++
+		n := 0
+		for size, err := range wire.KeySizes(r.Sizes) {
+			if err != nil || size.Key != "key-0000000000001" {
+				t.Fatal(size, err)
+			}
+			n++
+		}
+		if n != keys {
+			t.Fatalf("%d keys", n)
+		}
+		if least = min(least, allocated()-before.Load()); least <= uint64(len(payload))*5/4 {
+			return
+		}
 	}
-	if used := allocated() - before.Load(); n != keys || used > uint64(len(payload))*5/4 {
-		t.Errorf("%d keys in %d bytes took %d bytes of memory", n, len(payload), used)
-	}
+	t.Errorf("%d bytes took %d bytes of memory", len(payload), least)
 }
 
 // allocated is how many bytes were allocated since the start, freed or not.

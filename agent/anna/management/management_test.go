@@ -98,7 +98,7 @@ func receive(t *testing.T, s zmq4.Socket) zmq4.Msg {
 			t.Fatal(a.err)
 		}
 		return a.message
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no answer")
 	}
 	panic("not reached")
@@ -118,7 +118,7 @@ func send(t *testing.T, s zmq4.Socket, frames ...string) {
 // until waits for something that comes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come: " + what)
 		}
@@ -197,6 +197,9 @@ func TestSchedulersWithoutTheDNS(t *testing.T) {
 		t.Errorf("no such Service: %q", got)
 	}
 	r.zone.Host(schedulers, "10.0.0.4")
+	r.schedulers.mu.Lock() // less than five seconds ago, however busy this machine is
+	r.schedulers.asked = time.Now().Add(time.Hour)
+	r.schedulers.mu.Unlock()
 	if got := ask(); got != "" {
 		t.Errorf("asked again at once: %q", got)
 	}

@@ -26,6 +26,7 @@ type Announcer struct {
 	Local     string                         // where this node is dialled; empty: 127.0.0.1
 	Threads   func() int                     // of this node; nil, or less than 1: not known, and none is told
 	Every     time.Duration                  // 0: Every
+	Clock     func() time.Time               // nil: time.Now
 	Log       *slog.Logger
 	// Watch tells of the end of the node's process; nil: Watch.
 	Watch func(ctx context.Context, host string, port int) (ended <-chan struct{}, err error)
@@ -39,6 +40,9 @@ type Announcer struct {
 	// told behind that.
 	telling sync.Mutex
 	stage   leaving
+	routes  []string // the routing nodes there were at the last look
+
+	silent silence
 }
 
 // leaving is how far this node has left.
@@ -50,10 +54,44 @@ const (
 	gone           // no routing node knows it: who knows it from now on was told by a new start of it
 )
 
-func (a *Announcer) at() leaving {
+// at is how far it is, at a look that has found these routing nodes.
+func (a *Announcer) at(hosts []string) leaving {
 	a.telling.Lock()
 	defer a.telling.Unlock()
+	a.routes = hosts
 	return a.stage
+}
+
+// silence is for how long the node has not answered, and whether that was told.
+type silence struct {
+	since time.Time
+	told  bool
+}
+
+// waits is how long a node may take until it serves before that is told: what Anna waits for
+// at its start it waits for without a word, and its log is in files of its container.
+const waits = 2 * time.Minute
+
+// quiet notes whether the node answers, and says once what one that does not may wait for.
+func (a *Announcer) quiet(answers bool) {
+	now := a.now()
+	switch {
+	case answers:
+		a.silent = silence{}
+	case a.silent.since.IsZero():
+		a.silent.since = now
+	case !a.silent.told && now.Sub(a.silent.since) >= waits:
+		a.silent.told = true
+		a.Log.Warn("the node does not answer: its container does not run, or Anna waits at its start, which it does without a word, for the routing node that seed_ip names (port 6350), or for the management where mgmt_ip is not NULL (port 7000)",
+			"port", wire.PortRequest, "since", a.silent.since.UTC().Format(time.RFC3339))
+	}
+}
+
+func (a *Announcer) now() time.Time {
+	if a.Clock != nil {
+		return a.Clock()
+	}
+	return time.Now()
 }
 
 // Counts are what was done.
@@ -76,12 +114,14 @@ func (a *Announcer) look(ctx context.Context) {
 		return
 	}
 	a.said = ""
-	if !a.Answers(ctx) {
+	answers := a.Answers(ctx)
+	a.quiet(answers)
+	if !answers {
 		a.lacking = nil
 		return
 	}
-	stage := a.at()
-	lacking, known, answers := map[string]int{}, 0, 0
+	stage := a.at(hosts)
+	lacking, known, answered := map[string]int{}, 0, 0
 	var lists []wire.Membership
 	for _, host := range hosts {
 		m, err := a.Messenger.Members(ctx, host)
@@ -93,7 +133,7 @@ func (a *Announcer) look(ctx context.Context) {
 			a.Log.Debug("a routing node does not answer", "routing", host, "error", err.Error())
 			continue
 		}
-		answers++
+		answered++
 		there, ok := find(m, a.Tier, self.Private)
 		switch {
 		case ok && there == self:
@@ -110,7 +150,7 @@ func (a *Announcer) look(ctx context.Context) {
 		}
 	}
 	a.lacking = lacking
-	left := a.moved(stage, known, answers)
+	left := a.moved(stage, known, answered)
 	a.counted.change(func(c *Counts) { c.Known, c.Routing, c.Left = known, len(hosts), left })
 	a.tellOwn(ctx, self, lists)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/wire"
@@ -48,12 +49,28 @@ func (a *Announcer) handOver(ctx context.Context, m wire.Membership, self wire.S
 	return await(ctx, acknowledged, min(1, threads))
 }
 
-// tellAll tells peers and routing that this node goes. Who is not reached is told by thread 0.
+// rush is how long those who are told may take together before the rest are told at once, and
+// then all of them: a push is taken within milliseconds, or by nobody.
+const rush = time.Second
+
+// tellAll tells peers and routing that this node goes. Who is not reached is told by thread 0:
+// members that are gone without a word must not use up the time for the keys.
 func (a *Announcer) tellAll(ctx context.Context, m wire.Membership, self wire.Server) {
 	message := wire.DepartMessage(a.Tier, self)
+	hurry, cancel := context.WithTimeout(ctx, rush)
+	defer cancel()
+	var all sync.WaitGroup
 	send := func(host string, port int, text string) {
-		if err := a.Messenger.Push(ctx, host, port, text); err != nil {
-			a.Log.Debug("a node is not told that this one leaves", "node", host, "error", err.Error())
+		told := make(chan struct{})
+		all.Go(func() {
+			defer close(told)
+			if err := a.Messenger.Push(ctx, host, port, text); err != nil {
+				a.Log.Debug("a node is not told that this one leaves", "node", host, "error", err.Error())
+			}
+		})
+		select {
+		case <-told:
+		case <-hurry.Done():
 		}
 	}
 	for _, tier := range m.Tiers {
@@ -63,11 +80,15 @@ func (a *Announcer) tellAll(ctx context.Context, m wire.Membership, self wire.Se
 			}
 		}
 	}
-	hosts, err := a.Routing(ctx)
-	if err != nil {
-		return
+	if hosts, err := a.routing(ctx); err == nil {
+		for _, host := range hosts {
+			send(host, wire.PortNotify, message)
+		}
 	}
-	for _, host := range hosts {
-		send(host, wire.PortNotify, message)
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(rush):
 	}
 }

@@ -29,7 +29,7 @@ func (a *Announcer) Leave(ctx context.Context, threads int, listens func(ctx con
 	if err != nil {
 		return fmt.Errorf("%w: what this node is called is not known: %w", ErrStays, err)
 	}
-	m, err := a.members(ctx)
+	m, err := a.members(ctx, self)
 	if err != nil {
 		return fmt.Errorf("%w: no routing node tells who else is there: %w", ErrStays, err)
 	}
@@ -48,7 +48,7 @@ func (a *Announcer) Leave(ctx context.Context, threads int, listens func(ctx con
 		if err := pause(ctx, giveWay(ctx)); err != nil {
 			return fmt.Errorf("%w: %w", ErrStays, err)
 		}
-		if m, err = a.members(ctx); err != nil {
+		if m, err = a.members(ctx, self); err != nil {
 			return fmt.Errorf("%w: no routing node tells who else is there: %w", ErrStays, err)
 		}
 		if err := a.mayLeave(ctx, m, self, listens); err != nil {
@@ -104,19 +104,81 @@ func (a *Announcer) mayLeave(ctx context.Context, m wire.Membership, self wire.S
 	return nil
 }
 
-// members asks one routing node after the other.
-func (a *Announcer) members(ctx context.Context) (m wire.Membership, err error) {
-	hosts, err := a.Routing(ctx)
+// better is how long is waited for a better answer than one that knows nobody to take the
+// keys: a routing node that has just been started anew knows nobody.
+const better = 2 * time.Second
+
+// members asks all routing nodes at once, and gives the first answer that has this node and
+// another of its tier, or else the one that has most: one that is gone without a word, as its
+// machine is, must not use up the time there is for handing the keys over.
+func (a *Announcer) members(ctx context.Context, self wire.Server) (best wire.Membership, err error) {
+	hosts, err := a.routing(ctx)
 	if err != nil {
-		return m, err
+		return best, err
+	}
+	type answer struct {
+		wire.Membership
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(hosts))
+	for _, host := range hosts {
+		go func() {
+			m, err := a.Messenger.Members(ctx, host)
+			answers <- answer{m, err}
+		}()
 	}
 	err = errors.New("there is none")
-	for _, host := range hosts {
-		if m, err = a.Messenger.Members(ctx, host); err == nil {
-			return m, nil
+	found, enough := false, (<-chan time.Time)(nil)
+	for range hosts {
+		select {
+		case m := <-answers:
+			switch _, knows := find(m.Membership, a.Tier, self.Private); {
+			case m.err != nil && !found:
+				err = m.err
+			case m.err != nil:
+			case knows && len(m.Of(a.Tier)) > 1:
+				return m.Membership, nil
+			case !found || size(m.Membership) > size(best):
+				best, found, err = m.Membership, true, nil
+			}
+			if found && enough == nil {
+				enough = time.After(better)
+			}
+		case <-enough:
+			return best, nil
+		case <-ctx.Done():
+			if found {
+				return best, nil
+			}
+			return best, context.Cause(ctx)
 		}
 	}
-	return m, err
+	return best, err
+}
+
+// size is how many data nodes a list has.
+func size(m wire.Membership) int { return len(m.Of(wire.Memory)) + len(m.Of(wire.Disk)) }
+
+// lookup is how long the DNS may take while the node leaves.
+const lookup = 2 * time.Second
+
+// routing are the routing nodes, or those that there were at the last look where the DNS does
+// not tell in time.
+func (a *Announcer) routing(ctx context.Context) ([]string, error) {
+	limited, cancel := context.WithTimeout(ctx, lookup)
+	defer cancel()
+	hosts, err := a.Routing(limited)
+	if err == nil {
+		return hosts, nil
+	}
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if len(a.routes) > 0 {
+		return a.routes, nil
+	}
+	return nil, err
 }
 
 // successor tells whether another node of the tier answers. They are asked at once, as

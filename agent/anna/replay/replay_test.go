@@ -30,7 +30,7 @@ func TestReplay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			records, want := backup(test.keys)
 			c := newCluster(test.nodes, test.threads)
-			c.delay = 4 * time.Millisecond
+			c.delay, c.enough, c.full = 4*time.Millisecond, test.most/4, make(chan struct{})
 			o := quick(c, staged(t, records, 700))
 			o.Budget, o.Bytes = test.budget, int64(test.bytes)
 			var last node.Replay

@@ -29,6 +29,8 @@ type cluster struct {
 	lookups, puts     map[string]int // of keys
 	requests          int            // PUTs
 	delay             time.Duration
+	enough            int // so many tuples are out before the first of them is answered
+	full              chan struct{}
 
 	// What is to go wrong, each with the mutex held; nil: nothing.
 	onLookup func(key string) error
@@ -58,13 +60,24 @@ func (c *cluster) work(ctx context.Context, n int) error {
 	}
 	c.outstanding += n
 	c.most = max(c.most, c.outstanding)
-	delay := c.delay
+	delay, full := c.delay, c.full
+	if c.most >= c.enough && full != nil {
+		close(full)
+		c.full, full = nil, nil
+	}
 	c.mutex.Unlock()
 	defer func() {
 		c.mutex.Lock()
 		c.outstanding -= n
 		c.mutex.Unlock()
 	}()
+	if full != nil {
+		select {
+		case <-full:
+		case <-time.After(time.Minute): // so many never come
+		case <-ctx.Done():
+		}
+	}
 	if delay > 0 {
 		return sleep(ctx, time.Duration(rand.Int64N(int64(delay))))
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/client"
 	"github.com/stategraft/stategraft/agent/anna/wire"
@@ -125,7 +124,6 @@ func TestWait(t *testing.T) {
 	c.servers = nil
 	var told []string
 	o := quick(c, staged(t, records, 50))
-	o.Pause = 20 * time.Millisecond
 	looks, written := 0, 0
 	c.before = func() { written++ }
 	o.Expect = func(context.Context) ([]Member, error) {
@@ -138,17 +136,18 @@ func TestWait(t *testing.T) {
 			return nil, errAny
 		}
 		if looks == 3 {
-			c.servers = append(servers, wire.Server{Public: "10.0.0.7", Private: "10.0.0.7"})
+			c.servers = append(slices.Clone(servers), wire.Server{Public: "10.0.0.7", Private: "10.0.0.7"})
 		}
 		return []Member{{Name: "memory-0"}, {Name: "memory-2"}, {Name: "ebs-0", Addresses: []string{"10.0.0.7"}}, {Name: servers[1].Private}}, nil
 	}
-	o.Progress = func(r node.Replay) { told = append(told, r.Phase+" "+r.Message) }
-	go func() {
-		time.Sleep(10 * time.Millisecond)
+	o.Progress = func(r node.Replay) {
+		told = append(told, r.Phase+" "+r.Message)
 		c.mutex.Lock()
-		c.servers = servers[:1]
-		c.mutex.Unlock()
-	}()
+		defer c.mutex.Unlock()
+		if len(c.servers) == 0 {
+			c.servers = servers[:1:1]
+		}
+	}
 	if err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Client: c, Period: 200 * time.Millisecond, Dir: filepath.Join(t.TempDir(), "join"), Tier: wire.Memory, Self: wire.Server{Public: hosts[0], Private: hosts[0]}}
+	o := Options{Client: c, Period: time.Second, Dir: filepath.Join(t.TempDir(), "join"), Tier: wire.Memory, Self: wire.Server{Public: hosts[0], Private: hosts[0]}}
 	saved, err := Save(t.Context(), o)
 	if err != nil || saved != keys {
 		t.Fatalf("%d, %v", saved, err)

@@ -217,9 +217,18 @@ func newClient(ctx context.Context, c Config, conf *config.Config, e config.Effe
 	}
 	port := cmp.Or(c.ResponsePort, conf.Options.ResponsePort)
 	return client.New(ctx, client.Options{
-		Listen: net.JoinHostPort(c.Address, strconv.Itoa(port)), Advertise: c.Pod.IP,
+		Listen: net.JoinHostPort(c.Address, strconv.Itoa(port)), Advertise: advertised(c.Pod.IP, e.Self.Private),
 		Routing: routing, RoutingThreads: max(1, e.Threads.Routing), Log: c.Log,
 	})
+}
+
+// advertised is what Anna answers to: the pod's address, or in a pod that has two of which the
+// first is IPv6's, which Anna cannot take, the name that the node itself is dialled by.
+func advertised(address, private string) string {
+	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil && private != "" {
+		return private
+	}
+	return address
 }
 
 // share has the client ask, together with those of all other nodes, no more at a time than

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/membership"
@@ -24,7 +25,7 @@ func (r *rig) getAt(path string) (int, string) { return r.getFrom(r.Pod.IP, path
 
 func (r *rig) getFrom(host, path string) (int, string) {
 	r.t.Helper()
-	answer, err := http.Get(fmt.Sprintf("http://%s:%d%s", host, r.LifePort, path))
+	answer, err := asking.Get(fmt.Sprintf("http://%s:%d%s", host, r.LifePort, path))
 	must(r.t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -47,11 +48,11 @@ func TestLife(t *testing.T) {
 		t.Errorf("%d", status)
 	}
 	begin(t, r.medusa(), "b1")
-	eventually(t, func() bool {
-		_, text := r.get(PathMetrics)
-		return strings.Contains(text, `stategraft_anna_backups_total{result="succeeded"} 1`)
+	var text string
+	eventually(t, func() bool { // it is counted a moment before it has ended
+		_, text = r.get(PathMetrics)
+		return strings.Contains(text, `stategraft_anna_backups_total{result="succeeded"} 1`) && strings.Contains(text, "stategraft_anna_backup_running 0\n")
 	})
-	_, text := r.get(PathMetrics)
 	for _, want := range []string{"stategraft_anna_storage_configured 1", "stategraft_anna_backup_running 0", "stategraft_anna_last_backup_keys 7", "stategraft_anna_config_changed 0", "stategraft_anna_left 0"} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("%s is not in\n%s", want, text)
@@ -129,26 +130,28 @@ func TestLeaveLimit(t *testing.T) {
 // TestLeaveOnce: who asks twice has the node leave once.
 func TestLeaveOnce(t *testing.T) {
 	t.Parallel()
-	var once leaveOnce
-	goes, entered := make(chan struct{}), make(chan struct{})
-	n := 0
-	leave := func() string { n++; close(entered); <-goes; return "left" }
-	said := make(chan string, 3)
-	go func() { said <- once.do(leave) }()
-	<-entered
-	for range 2 {
-		go func() { said <- once.do(func() string { t.Error("it leaves twice"); return "" }) }()
-	}
-	time.Sleep(20 * time.Millisecond)
-	close(goes)
-	for range 3 {
-		if text := <-said; text != "left" {
-			t.Errorf("%q", text)
+	synctest.Test(t, func(t *testing.T) {
+		var once leaveOnce
+		goes, entered := make(chan struct{}), make(chan struct{})
+		n := 0
+		leave := func() string { n++; close(entered); <-goes; return "left" }
+		said := make(chan string, 3)
+		go func() { said <- once.do(leave) }()
+		<-entered
+		for range 2 {
+			go func() { said <- once.do(func() string { t.Error("it leaves twice"); return "" }) }()
 		}
-	}
-	if n != 1 {
-		t.Errorf("%d times", n)
-	}
+		synctest.Wait() // both wait for its end: who asks behind that asks anew
+		close(goes)
+		for range 3 {
+			if text := <-said; text != "left" {
+				t.Errorf("%q", text)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d times", n)
+		}
+	})
 }
 
 // silent is a messenger of a cluster whose node takes its time to leave.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +45,7 @@ func (r *rig) post(q node.ReplayRequest) (int, string) {
 	r.t.Helper()
 	body, err := json.Marshal(q)
 	must(r.t, err)
-	answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d%s", r.NodePort, node.PathReplay), "application/json", bytes.NewReader(body))
+	answer, err := asking.Post(fmt.Sprintf("http://127.0.0.1:%d%s", r.NodePort, node.PathReplay), "application/json", bytes.NewReader(body))
 	must(r.t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)

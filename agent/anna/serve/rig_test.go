@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,7 +113,7 @@ func (r *rig) stop() {
 	r.end()
 	select {
 	case <-r.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Error("the sidecar does not end")
 	}
 }
@@ -121,6 +124,10 @@ func (r *rig) medusa() medusa.MedusaClient {
 	return dialMedusa(r.t, net.JoinHostPort("127.0.0.1", fmt.Sprint(r.GRPCPort)))
 }
 
+// asking asks each time on a connection of its own: one that is kept may be to a sidecar that
+// has ended meanwhile.
+var asking = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func (r *rig) reported() node.Report {
 	r.t.Helper()
 	report, err := r.report(r.t.Context())
@@ -128,12 +135,24 @@ func (r *rig) reported() node.Report {
 	return report
 }
 
+// ports are those that were given out.
+var ports atomic.Int32
+
+// port is one that is free, and stays so until it is listened on: no connection is given it
+// (ip_local_port_range), and no other test.
 func port(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	var err error
+	for range 1000 {
+		n := 10_000 + (137*os.Getpid()+int(ports.Add(1)))%20_000
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n))); err == nil {
+			l.Close()
+			return n
+		}
+	}
+	t.Fatal(err)
+	return 0
 }
 
 func must(t *testing.T, err error) {
@@ -145,7 +164,7 @@ func must(t *testing.T, err error) {
 
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come to be")
 		}

@@ -87,10 +87,13 @@ func (s *shelf) look() (store.Config, error) {
 	s.sum = sum
 	s.Secrets.Learn(s.Places.Credentials())
 	s.dropAll()
+	before := s.why
 	s.config, s.why = s.read(text, err)
-	if s.why != nil {
+	switch {
+	case s.why != nil && before != nil && s.why.Error() == before.Error(): // what is waited for is told once
+	case s.why != nil:
 		s.Log.Warn("degraded: no backups: the storage's configuration cannot be used", "error", s.Secrets.Hide(s.why.Error()))
-	} else {
+	default:
 		s.Log.Info("the storage's configuration is there", "kind", s.config.Kind, "bucket", s.config.Bucket, "prefix", s.config.Prefix, "encrypted", len(s.config.Recipients) > 0)
 	}
 	return s.config, s.why

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,7 +36,10 @@ func TestTidy(t *testing.T) {
 		must(t, err)
 		return len(previous)
 	}
-	go s.tidy(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.tidy(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
 	time.Sleep(300 * time.Millisecond)
 	if kept() != 1 {
 		t.Fatal("removed though the node does not serve")

@@ -66,7 +66,7 @@ func startWhole(t *testing.T, memory int, bucket string, prepare func(r *rig)) *
 // startBare starts the cluster without sidecars.
 func startBare(t *testing.T, memory int, bucket string) *whole {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w := &whole{t: t, disk: bucket, dns: &names{hosts: map[string][]string{}}}
 	var err error
@@ -96,10 +96,10 @@ func (w *whole) at(i int, host string) *rig {
 	root := w.t.TempDir()
 	r := &rig{t: w.t, log: &lines{}}
 	r.Config = Config{
-		Pod:    Pod{Name: fmt.Sprintf("m-%d", i), Namespace: "hydro", IP: host, Cluster: "anna", Role: "memory", Grace: 12 * time.Second},
+		Pod:    Pod{Name: fmt.Sprintf("m-%d", i), Namespace: "hydro", IP: host, Cluster: "anna", Role: "memory", Grace: time.Minute},
 		Places: files.Standard(root), Private: filepath.Join(root, "private"), Config: filepath.Join(root, "config"), Conf: filepath.Join(root, "conf"),
 		Address: host, GRPCPort: 50051, NodePort: 50061, LifePort: 6982, Local: host,
-		Log: slog.New(slog.NewTextHandler(r.log, nil)), Resolver: w.dns, every: 50 * time.Millisecond, period: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Resolver: w.dns, every: 50 * time.Millisecond, period: 500 * time.Millisecond,
 	}
 	for _, dir := range []string{r.Places.User, r.Places.Shared, r.Conf} {
 		must(w.t, os.MkdirAll(dir, 0o755))
@@ -192,7 +192,7 @@ func (w *whole) backUp(name string) {
 		if _, err := c.AsyncBackup(w.t.Context(), &medusa.BackupRequest{Name: name}); err != nil {
 			w.t.Fatalf("%s: %v", r.Pod.Name, err)
 		}
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			got := statusOf(w.t, c, name)
 			if got == "SUCCESS" {
 				break
@@ -265,6 +265,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	again.has(all)
+	eventually(t, func() bool { return again.pods[1].reported().Busy == "" })
 	if answer, err := c.DeleteBackup(t.Context(), &medusa.DeleteBackupRequest{Name: "b1"}); err != nil || answer.GetStatus() != medusa.StatusType_SUCCESS {
 		t.Errorf("%v, %v", answer, err)
 	}
@@ -284,7 +285,7 @@ func must1[T any](value T, _ error) T { return value }
 // mended starts the first node anew at its address.
 func mended(t *testing.T, w *whole) *annanode.Node {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n, err := w.AddAt(ctx, wire.Memory, w.Nodes[0].Server().Private)
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stategraft/stategraft/agent/anna/membership"
 	"github.com/stategraft/stategraft/agent/files"
 )
 
@@ -31,6 +32,7 @@ func FromEnvironment(getenv func(string) string, log *slog.Logger) (*Setup, erro
 		},
 		Config: DirConfig, Info: DirInfo, Resolv: "/etc/resolv.conf",
 		Resolver: net.DefaultResolver, Log: log, Times: DefaultTimes,
+		Members: membership.ZeroMQ{}.Members, Listens: membership.Listens,
 	}
 	var err error
 	if s.Owner, err = files.ParseOwner(getenv("STATEGRAFT_OWNER")); err != nil {

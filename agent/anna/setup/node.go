@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stategraft/stategraft/agent/anna/config"
+	"github.com/stategraft/stategraft/agent/anna/management"
 )
 
 // node finds out what the pod's processes have to know.
@@ -29,41 +30,45 @@ func (s *Setup) node(ctx context.Context, conf *config.Config) (config.Node, err
 		Scheduler:      o.Host(o.Services.Scheduler, ns),
 	}
 	// What is waited for is waited for at once.
-	group, ctx := errgroup.WithContext(ctx)
+	group, waiting := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		n.Management, err = s.management(ctx, o)
+		n.Management, err = s.management(waiting, o)
 		return err
 	})
 	if s.Pod.Exposed && s.holdsData() {
 		group.Go(func() (err error) {
-			n.Public, err = s.public(ctx)
+			n.Public, err = s.public(waiting)
 			return err
 		})
 	}
 	if s.needsRouting() {
 		group.Go(func() (err error) {
-			n.Routing, err = s.names(ctx, "routing nodes", n.RoutingService, true)
+			n.Routing, err = s.names(waiting, "routing nodes", n.RoutingService, true)
 			return err
 		})
 	}
 	if s.Pod.Kind == KindAnna && s.Pod.Role != config.RoleMonitoring {
 		group.Go(func() (err error) {
-			n.Monitoring, err = s.names(ctx, "monitors", o.Host(o.Services.Monitoring, ns), false)
+			n.Monitoring, err = s.names(waiting, "monitors", o.Host(o.Services.Monitoring, ns), false)
 			return err
 		})
 	}
 	if s.Pod.Role == config.RoleExecutor {
 		group.Go(func() (err error) {
-			n.Schedulers, err = s.names(ctx, "schedulers", n.Scheduler, true)
+			n.Schedulers, err = s.names(waiting, "schedulers", n.Scheduler, true)
 			return err
 		})
 	}
-	group.Go(func() error { return s.resolves(ctx, own) })
+	group.Go(func() error { return s.resolves(waiting, own) })
 	if err := group.Wait(); err != nil {
 		return n, err
 	}
 	if len(n.Routing) > 0 {
-		n.Seed = n.Routing[0]
+		n.Seed = s.seed(ctx, n.Routing)
+	}
+	if s.holdsData() && n.Management != "" && s.Listens != nil && !s.Listens(ctx, n.Management, management.PortRestart) {
+		s.Log.Warn("nobody answers for the management yet: this node serves nothing before, as Anna waits for it at its start, for ever and without a word. "+
+			"Do the pods of that Service run? Where there is to be none, delete the Service and create this pod anew", "service", n.Management, "port", management.PortRestart)
 	}
 	return n, nil
 }
@@ -205,17 +210,23 @@ func (s *Setup) names(ctx context.Context, what, host string, need bool) ([]stri
 }
 
 // resolves waits a while for the pod's own name: a node whose name is not known joins, and
-// then hangs at the first key (it dials itself by it).
+// then hangs at the first key (it dials itself by it). One whose name has no IPv4 address
+// never gets further: Anna's sockets are IPv4's only (libzmq's default, ZMQ_IPV6 0).
 func (s *Setup) resolves(ctx context.Context, own string) error {
 	if net.ParseIP(own) != nil {
 		return nil
 	}
 	for began := time.Now(); ; {
 		found, err := config.Addresses(ctx, s.Resolver, own)
+		six := len(found) > 0 && wide(found[0]) // IPv4 is first
 		switch {
-		case slices.Contains(found, s.Pod.Address):
+		case len(found) > 0 && !six && (slices.Contains(found, s.Pod.Address) || wide(s.Pod.Address)): // of two addresses the pod knows the first
 			return nil
-		case time.Since(began) >= s.Times.Name:
+		case time.Since(began) < s.Times.Name:
+		case six:
+			return fmt.Errorf("the DNS gives only IPv6 addresses for this pod's name %s (%s), and Anna cannot use IPv6: "+
+				"the pods need IPv4 addresses, and their headless Services spec.ipFamilies: [IPv4], in a cluster that has both", own, strings.Join(found, ", "))
+		default:
 			s.Log.Warn("the DNS does not give this pod's address for its own name: the Service that spec.serviceName names has to be headless, select the pod, and have publishNotReadyAddresses: true; started even so",
 				"name", own, "address", s.Pod.Address, "found", found, "error", err)
 			return nil
@@ -225,3 +236,6 @@ func (s *Setup) resolves(ctx context.Context, own string) error {
 		}
 	}
 }
+
+// wide tells whether an address is IPv6's.
+func wide(address string) bool { return net.ParseIP(address).To4() == nil }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/config"
+	"github.com/stategraft/stategraft/agent/anna/wire"
 	"github.com/stategraft/stategraft/agent/files"
 )
 
@@ -32,6 +33,11 @@ type Setup struct {
 	Resolver config.Resolver
 	Log      *slog.Logger
 	Times    Times
+
+	// Members asks a routing node whom it knows; Listens tells whether somebody takes
+	// connections. nil: nobody is asked.
+	Members func(ctx context.Context, host string) (wire.Membership, error)
+	Listens func(ctx context.Context, host string, port int) bool
 }
 
 // Pod is what the pod knows of itself.

@@ -171,7 +171,7 @@ func TestNoStorage(t *testing.T) {
 // A pod is gone when DNS says so for some time; not when it does not answer.
 func TestGone(t *testing.T) {
 	asked := 0
-	gone := patient(GoneByDNS(func(_ context.Context, host string) ([]string, error) {
+	look := GoneByDNS(func(_ context.Context, host string) ([]string, error) {
 		asked++
 		switch {
 		case host == "late.sub.ns.svc" && asked > 2, host == "there.sub.ns.svc":
@@ -180,12 +180,13 @@ func TestGone(t *testing.T) {
 			return nil, &net.DNSError{Err: "server misbehaving", IsTemporary: true}
 		}
 		return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
-	}, ".sub.ns.svc"), 50*time.Millisecond, time.Millisecond)
+	}, ".sub.ns.svc")
 	for _, test := range []struct {
-		pod  string
-		want bool
-	}{{"late", false}, {"there", false}, {"broken", false}, {"gone", true}} {
-		if got := gone(t.Context(), test.pod); got != test.want {
+		pod   string
+		limit time.Duration
+		want  bool
+	}{{"late", time.Hour, false}, {"there", time.Hour, false}, {"broken", 50 * time.Millisecond, false}, {"gone", 50 * time.Millisecond, true}} {
+		if got := patient(look, test.limit, time.Millisecond)(t.Context(), test.pod); got != test.want {
 			t.Errorf("%s: %v", test.pod, got)
 		}
 	}

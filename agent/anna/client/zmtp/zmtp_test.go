@@ -54,7 +54,7 @@ func TestBetweenOurselves(t *testing.T) {
 			t.Errorf("%d bytes are not the same", size)
 		}
 	}
-	if err := conn.Finish(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.Finish(time.Now().Add(time.Minute)); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestWhatIsNotZeroMQ(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Write(sent)
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: the connection stays", name)
 		}
