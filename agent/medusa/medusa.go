@@ -64,14 +64,16 @@ func runnable(path string) string {
 func (i Image) Wrapped() bool { return i.Python != "" }
 
 // Serve is the command of the gRPC service. Beside the configuration it tells in
-// RunningFile which backup it makes, and it counts by this program's own "count".
+// RunningFile which backup it makes and in FailedFile why the last one has failed, and it
+// counts by this program's own "count".
 func (i Image) Serve(config string) process.Spec {
 	if !i.Wrapped() {
 		return process.Spec{Path: i.Entry, Dir: i.Home, Env: i.Env(nil)}
 	}
 	// The service takes its second argument for the configuration's path.
 	spec := i.Run("-c", python.Serve, "server.py", config)
-	change := map[string]string{"STATEGRAFT_RUNNING": RunningFile(filepath.Dir(config))}
+	private := filepath.Dir(config)
+	change := map[string]string{"STATEGRAFT_RUNNING": RunningFile(private), "STATEGRAFT_FAILED": FailedFile(private)}
 	if agent, err := os.Executable(); err == nil {
 		if _, err := os.Stat(agent); err != nil {
 			agent = fmt.Sprintf("/proc/%d/exe", os.Getpid()) // an adopted container removes its copy

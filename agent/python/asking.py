@@ -34,16 +34,6 @@ def impatient():
         each.wait = wait_fixed(2)
 
 
-def reason(error):
-    # tenacity hides the cause of what it gave up on.
-    while getattr(error, "last_attempt", None) is not None and error.last_attempt.exception() is not None:
-        error = error.last_attempt.exception()
-    text = str(error).strip() or type(error).__name__
-    if isinstance(error, AttributeError) and "access_key" in text:
-        return "the storage Secret holds no credentials that can be read"
-    return "{}: {}".format(type(error).__name__, text.splitlines()[0])
-
-
 def look_only():
     # Medusa's listing removes what it takes for stale from the index.
     from medusa.storage import Storage

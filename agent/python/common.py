@@ -33,6 +33,16 @@ def refused(error):
     return status in (401, 403)
 
 
+def reason(error):
+    # tenacity hides the cause of what it gave up on.
+    while getattr(error, "last_attempt", None) is not None and error.last_attempt.exception() is not None:
+        error = error.last_attempt.exception()
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, AttributeError) and "access_key" in text:
+        return "the storage Secret holds no credentials that can be read"
+    return "{}: {}".format(type(error).__name__, text.splitlines()[0])
+
+
 def retrying():
     # What tries again and again in Medusa's storage; each of them tells by what.
     import medusa.storage  # with all providers

@@ -24,6 +24,34 @@ class Busy(Exception):
     pass
 
 
+class Failure:
+    # Why the last backup was given up, for who asks (api/node, Failed): Medusa's service
+    # tells nobody, and has forgotten such a backup at once.
+    def __init__(self, path):
+        self.path = path
+
+    def tell(self, name, error):
+        why = "Medusa has ended it; its log tells why" if isinstance(error, SystemExit) else reason(error)
+        at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.write(json.dumps({"name": name, "at": at, "why": why}))
+
+    def forget(self):
+        self.write("{}")
+
+    def write(self, text):
+        if not self.path:
+            return
+        try:
+            with open(self.path + ".new", "w") as file:
+                file.write(text)
+            os.replace(self.path + ".new", self.path)
+        except OSError as error:
+            logging.warning("Why a backup has failed cannot be told: %s", error)
+
+
+FAILURE = Failure(os.environ.get("STATEGRAFT_FAILED"))
+
+
 def argument(args, kwargs, position, name):
     return kwargs[name] if name in kwargs else args[position] if position < len(args) else None
 
@@ -62,6 +90,8 @@ class Turn:
             held.file = self.lock()
             held.write(PREPARING)
             self.held = held
+            if kind == "backup":
+                FAILURE.forget()
             return held
 
     def lock(self):
@@ -115,9 +145,13 @@ def alone():
     every = backup_node.handle_backup
 
     def handle_backup(*args, **kwargs):
-        held = TURN.begin(str(argument(args, kwargs, 1, "backup_name_arg") or ""))
+        name = str(argument(args, kwargs, 1, "backup_name_arg") or "")
+        held = TURN.begin(name)
         try:
             return every(*args, **kwargs)
+        except BaseException as error:
+            FAILURE.tell(name, error)
+            raise
         finally:
             unmark()
             TURN.release(held)
@@ -128,6 +162,7 @@ def alone():
         file = os.open(TURN.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         idle(file)
         os.close(file)
+        FAILURE.forget()
 
 
 def unmark():

@@ -69,7 +69,7 @@ func TestServeRealMedusa(t *testing.T) {
 	s.write("store/b/ns_c/x", "x")
 	command := exec.Command(s.interpreter, "-u", "-c", Serve, "server.py", s.dir+"/medusa.ini")
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + s.dir + "/modules", "POD_IP=c-0", "SNAPSHOT=" + s.dir + "/snapshot", "GO=" + s.dir + "/go",
-		"STATEGRAFT_RUNNING=" + s.dir + "/running.json", "STATEGRAFT_AGENT=" + s.dir + "/count", "COUNTED=" + s.dir + "/counted", "TMPDIR=" + t.TempDir()}
+		"STATEGRAFT_RUNNING=" + s.dir + "/running.json", "STATEGRAFT_FAILED=" + s.dir + "/failed.json", "STATEGRAFT_AGENT=" + s.dir + "/count", "COUNTED=" + s.dir + "/counted", "TMPDIR=" + t.TempDir()}
 	var said strings.Builder
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {

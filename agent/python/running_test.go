@@ -26,6 +26,10 @@ def running():
         told = json.load(file)
     told.pop("since", None)
     return json.dumps(told, sort_keys=True)
+def failed():
+    with open(os.environ["STATEGRAFT_FAILED"]) as file:
+        told = json.load(file)
+    return " ".join([told.get("name", "nothing"), told.get("why", ""), "at" if told.get("at", "").endswith("Z") else ""])
 class Snapshot:
     def find_dirs(self):
         yield types.SimpleNamespace(keyspace="shop", columnfamily="orders-11", path=pathlib.Path("/data/shop/orders-11/snapshots/medusa-b1"))
@@ -49,7 +53,9 @@ def handle_backup(config, backup_name_arg, stagger_time, enable_md5_checks_flag,
     storage = Storage()
     counts = backup_snapshots(storage, [], backup, Snapshot(), False, "md5_check_concurrency")
     if mode == "fails":
-        raise IOError("the snapshot fails")
+        raise IOError("the snapshot fails\nand more of it")
+    if mode == "exits":
+        raise SystemExit(1)
     add_backup_finish_to_index(storage, backup)
     return counts
 `,
@@ -97,7 +103,7 @@ async def attempt(what, do):
 async def main():
     medusa_pb2_grpc.add_MedusaServicer_to_server(Service(), "the server")
     servicer, server = medusa_pb2_grpc.added[0]
-    print(server, backup_node.running())
+    print(server, backup_node.running(), backup_node.failed())
     ask = lambda name, mode="full": types.SimpleNamespace(name=name, mode=mode)
     await attempt("b1", lambda: servicer.AsyncBackup(ask("b1"), Async()))
     print("asked", backup_node.running())
@@ -118,8 +124,17 @@ async def main():
     try:
         await servicer.future
     except OSError as error:
-        print("failed with", error, os.path.exists(os.environ["MARKER"]), backup_node.running())
+        print("failed with", str(error).splitlines()[0], os.path.exists(os.environ["MARKER"]), backup_node.running(), backup_node.failed())
+    gate.clear()
+    await attempt("exits", lambda: servicer.AsyncBackup(ask("b6", "exits"), Async()))
+    print("before it fails again", backup_node.failed())
+    gate.set()
+    try:
+        await servicer.future
+    except SystemExit:
+        print("exited", backup_node.failed())
     await attempt("sync", lambda: servicer.Backup(ask("b7"), Sync()))
+    print("at last", backup_node.failed())
 if __name__ == "__main__":
     asyncio.run(main())
 `,
@@ -146,7 +161,7 @@ func serveWith(t *testing.T, change map[string]string, agent string, env ...stri
 		t.Fatal(err)
 	}
 	command := exec.Command(interpreter, "-u", "-c", Serve, "server.py", "/own/medusa.ini")
-	command.Env = append(append(os.Environ(), "PYTHONPATH="+dir, "MARKER="+dir+"/marker", "STATEGRAFT_RUNNING="+dir+"/running.json", "STATEGRAFT_AGENT="+counter, "COUNTED="+dir+"/counted"), env...)
+	command.Env = append(append(os.Environ(), "PYTHONPATH="+dir, "MARKER="+dir+"/marker", "STATEGRAFT_RUNNING="+dir+"/running.json", "STATEGRAFT_FAILED="+dir+"/failed.json", "STATEGRAFT_AGENT="+counter, "COUNTED="+dir+"/counted"), env...)
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -172,7 +187,7 @@ func TestServeOneAtATime(t *testing.T) {
 	run := func(name, mode string) string {
 		return "begun " + name + " " + mode + " " + backup(name, "preparing") + "uploading " + name + " 1 " + backup(name, "uploading")
 	}
-	want := "the server {}\nb1 -> 0\nasked " + backup("b1", "preparing") +
+	want := "the server {} nothing  \nb1 -> 0\nasked " + backup("b1", "preparing") +
 		"b1 again -> Refused 9 this node is busy with backup b1\nb2 -> Refused 9 this node is busy with backup b1\nsync -> Busy this node is busy with backup b1\n" +
 		"delete -> Refused 9 this node is busy with backup b1\npurge -> Refused 9 this node is busy with backup b1\n" +
 		run("b1", "full") + stored("b1") + "finished b1 " + backup("b1", "finishing") + "counts (1, 2, 3) False {}\n" +
@@ -183,7 +198,9 @@ func TestServeOneAtATime(t *testing.T) {
 		t.Fatalf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, want := range []string{
-		"failed with the snapshot fails False {}\n", run("b7", "full") + stored("b7") + "finished b7 " + backup("b7", "finishing") + "sync -> (1, 2, 3)\n",
+		"failed with the snapshot fails False {} b6 OSError: the snapshot fails at\n",
+		"exits -> 0\nbefore it fails again nothing  \n", "exited b6 Medusa has ended it; its log tells why at\n", "at last nothing  \n",
+		run("b7", "full") + stored("b7") + "finished b7 " + backup("b7", "finishing") + "sync -> (1, 2, 3)\n",
 		`asked to count [{"keyspace": "shop", "table": "orders-11", "path": "/data/shop/orders-11/snapshots/medusa-b1"}]`,
 	} {
 		if !strings.Contains(got, want) {

@@ -51,12 +51,13 @@ type Report struct {
 	Backup        *Running `json:"backup,omitempty"`
 	Waiting       string   `json:"waiting,omitempty"` // what Medusa waits for
 
-	// Busy is what else the node is at, such as a replay, while it refuses backups; the
-	// text is for people. Failed are its backups that have failed. Both are of Anna's nodes.
-	Busy   string   `json:"busy,omitempty"`
-	Failed []Failed `json:"failed,omitempty"` // the latest first
+	// Failed are its backups that have failed, the latest first. Of Medusa it is the last
+	// one, until another begins.
+	Failed []Failed `json:"failed,omitempty"`
 
-	// Replay and Config are of Anna's nodes.
+	// Busy, Replay and Config are of Anna's nodes. Busy is what else the node is at, such
+	// as a replay, while it refuses backups; the text is for people.
+	Busy   string  `json:"busy,omitempty"`
 	Replay *Replay `json:"replay,omitempty"` // the last one of this pod
 	Config *Config `json:"config,omitempty"`
 }

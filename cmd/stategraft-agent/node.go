@@ -46,7 +46,7 @@ func serveNode(ctx context.Context, log *slog.Logger, secrets *event.Secrets) {
 	nodeserver.Run(ctx, nodeserver.Config{
 		Port: port, TLSDir: tlsDir(),
 		Report: func(context.Context) (node.Report, error) {
-			return nodeReport(places(), os.Getenv("STATEGRAFT_DATA_MOUNT"))
+			return nodeReport(places(), os.Getenv("STATEGRAFT_DATA_MOUNT"), secrets)
 		},
 		Backups: asking.Backups, Backup: asking.Backup,
 		Contents: func(ctx context.Context, prefix, name, of string) (node.Contents, error) {
@@ -70,7 +70,7 @@ func tlsDir() string {
 
 // nodeReport is what the sidecar knows of the node. What cannot be read of the
 // volume is an error, as nobody should decide without it.
-func nodeReport(places files.Places, mount string) (node.Report, error) {
+func nodeReport(places files.Places, mount string, secrets *event.Secrets) (node.Report, error) {
 	r := node.Report{Node: nodeName(), Prefix: prefix(places)}
 	if mount == "" {
 		return r, errors.New("the data volume is not known (STATEGRAFT_DATA_MOUNT)")
@@ -83,6 +83,10 @@ func nodeReport(places files.Places, mount string) (node.Report, error) {
 		return r, fmt.Errorf("look at the data volume: %w", err)
 	}
 	r.Backup, r.BackupRunning = medusa.Running(private(), medusa.BackupMarker)
+	r.Failed = medusa.Failed(private())
+	for i := range r.Failed {
+		r.Failed[i].Why = secrets.Hide(r.Failed[i].Why)
+	}
 	r.Waiting = waiting(places)
 	return r, nil
 }

@@ -17,7 +17,7 @@ import (
 // keep takes over a pod that was read.
 func (p *note) keep(pod *corev1.Pod, now time.Time) {
 	if p.uid != pod.UID {
-		p.try, p.failure, p.discards = 0, "", 0
+		p.try, p.failure, p.discards, p.blamed = 0, "", 0, 0
 	}
 	if p.absent {
 		p.answers()
@@ -54,7 +54,13 @@ func (p *note) seen(at *api.PodBackup) seen {
 func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w *world, asked []*api.PodBackup) {
 	now := r.clock()
 	answers := make([]seen, len(asked))
-	r.each(len(asked), func(i int) { answers[i] = r.observe(ctx, b, n.pods[asked[i].Name].pod) })
+	r.each(len(asked), func(i int) {
+		p := n.pods[asked[i].Name]
+		answers[i] = r.observe(ctx, b, p.pod)
+		if answers[i].said == "" {
+			answers[i].trouble = r.blame(ctx, b, asked[i], p, answers[i])
+		}
+	})
 	for i, at := range asked {
 		p, s := n.pod(at.Name), answers[i]
 		if s.sight == silentSight {
@@ -65,8 +71,9 @@ func (r *reconciler) observePods(ctx context.Context, b *api.Backup, n *notes, w
 		}
 		known := p.seen(at)
 		s.uid, s.leaving, s.since, s.asked, s.stuck, s.log = known.uid, known.leaving, known.since, known.asked, known.stuck, known.log
+		p.refuses(&s, now)
 		if s.sight == idleSight {
-			s.why = p.failure
+			s.why = cmp.Or(p.failure, s.why)
 			if p.busy { // it has refused, and that is no try
 				s.sight, s.instead = busySight, p.failure
 			}
@@ -85,11 +92,11 @@ func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod
 	phase, err := r.ask.Status(ctx, pod, b.Status.Name)
 	switch {
 	case errors.Is(err, sidecar.ErrForgotten):
-		return r.idle(ctx, pod)
+		return r.idle(ctx, b, pod)
 	case errors.Is(err, sidecar.ErrUnreachable), errors.Is(err, sidecar.ErrNoService):
 		return seen{sight: silentSight, why: cmp.Or(r.waiting(ctx, pod), line(err.Error()))}
 	case err != nil:
-		return seen{sight: troubledSight, why: line(err.Error())}
+		return seen{sight: troubledSight, why: line(err.Error()), trouble: troubleOf(err)}
 	}
 	switch phase {
 	case sidecar.Running:
@@ -99,7 +106,7 @@ func (r *reconciler) observe(ctx context.Context, b *api.Backup, pod *corev1.Pod
 	case sidecar.Failed:
 		s := seen{sight: failedSight}
 		if report, err := r.ask.Report(ctx, pod); err == nil {
-			s.why = line(report.WhyFailed(b.Status.Name)) // of Anna's nodes
+			s.why = line(report.WhyFailed(b.Status.Name))
 		}
 		return s
 	}
@@ -131,12 +138,15 @@ func replaying(r *node.Replay) string {
 }
 
 // idle asks a pod that knows nothing of the backup whether it makes one.
-func (r *reconciler) idle(ctx context.Context, pod *corev1.Pod) seen {
+func (r *reconciler) idle(ctx context.Context, b *api.Backup, pod *corev1.Pod) seen {
 	report, err := r.ask.Report(ctx, pod)
 	if err != nil {
 		return seen{sight: silentSight, why: line(err.Error())}
 	}
 	s := seen{sight: idleSight, reported: true, node: report.Node, prefix: report.Prefix}
+	if why := report.WhyFailed(b.Status.Name); why != "" {
+		s.why = quote("its sidecar has given the backup up: ", why)
+	}
 	if report.BackupRunning {
 		s.sight = busySight
 		if report.Backup != nil {

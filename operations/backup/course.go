@@ -54,8 +54,11 @@ type seen struct {
 	since    time.Time // when it was absent or silent first, as this process knows
 	// asked tells that this process has asked its sidecar for the try that is written
 	// down. Whoever wrote it may have ended before.
-	asked bool
-	stuck string // why its part in the storage cannot be discarded
+	asked   bool
+	stuck   string // why its part in the storage cannot be discarded
+	trouble        // what its storage says
+	// refusedSince is since when it refuses a troubled one, as this process knows.
+	refusedSince time.Time
 }
 
 // stage is what a Backup is about next.
@@ -240,12 +243,14 @@ func (c *course) over() bool {
 // written.
 func (c *course) tell() {
 	by := map[api.PodBackupPhase]int{}
-	var waits []string
+	var waits, troubles []string
 	for i := range c.status.Pods {
 		at := &c.status.Pods[i]
 		by[at.Phase]++
 		if at.Phase == api.PodBackupWaiting && at.Message != "" {
 			waits = append(waits, at.Name+" "+at.Message)
+		} else if !at.Phase.Final() && at.Message != "" {
+			troubles = append(troubles, at.Name+": "+at.Message)
 		}
 	}
 	c.status.Phase = api.BackupRunning
@@ -271,6 +276,8 @@ func (c *course) tell() {
 		message += "; " + c.w.busy
 	case len(waits) > 0:
 		message += "; " + waits[0]
+	case len(troubles) > 0:
+		message += "; " + troubles[0]
 	}
 	c.status.Message = workload.Clip(message, messageLimit)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stategraft/stategraft/api/node"
 	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/claims"
 )
 
 // Facts are what a Backup is accepted by.
@@ -44,7 +45,7 @@ const (
 	ReasonNotSupported         = "NotSupported"
 	ReasonPrefixesDiffer       = "PrefixesDiffer"
 	ReasonSidecarSilent        = "SidecarSilent"
-	ReasonBusy                 = "Busy"
+	ReasonBusy                 = claims.ReasonBusy
 )
 
 // verdict is what the facts come to.

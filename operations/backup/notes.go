@@ -68,6 +68,10 @@ type note struct {
 	busy     bool   // that was for something else that the sidecar does
 	discards int    // that were refused, one after another
 	refusal  string // the last of them
+	blamed   int32  // the try of which the storage was asked why
+	given    bool   // when its sidecar had given up
+	blame    trouble
+	refused  time.Time // since when its storage refuses it
 }
 
 // book are the notes of all Backups.

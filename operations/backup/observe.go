@@ -56,7 +56,7 @@ func (c *course) observeRun(at *api.PodBackup, s seen) {
 			at.Phase = api.PodBackupWaiting // its turn is the next one's
 		}
 	case troubledSight:
-		c.note(at, "its sidecar does not get at the storage: ", s.why)
+		c.troubled(at, s)
 	case runningSight:
 		at.UID, at.Message = s.uid, ""
 	case succeededSight:
@@ -74,12 +74,16 @@ func (c *course) observeRun(at *api.PodBackup, s seen) {
 			return
 		}
 		if same && (s.busyWith == "" || s.busyWith == c.status.Name) {
-			at.Message = ""
+			if s.said == "" {
+				at.Message = ""
+			} else {
+				c.note(at, "has stored nothing yet, and ", s.trouble.text())
+			}
 			return
 		}
 		c.forgotten(at, s, same, "its sidecar makes another backup instead")
 	case idleSight:
-		c.forgotten(at, s, same, orElse(s.why, "its sidecar gave the backup up before it began, as when its database does not answer, or was started anew"))
+		c.forgotten(at, s, same, gaveUp(at, s))
 	}
 }
 
@@ -96,7 +100,12 @@ func (c *course) forgotten(at *api.PodBackup, s seen, same bool, why string) {
 	switch {
 	case !same:
 		c.failed(at, "it was created anew meanwhile")
+	case s.refused && s.asked && s.sight == idleSight:
+		c.failed(at, why) // nothing more can come of this try
 	case at.Started != nil && c.now.Sub(at.Started.Time) < settleFor:
+		if s.said != "" {
+			c.note(at, unasked, s.said)
+		}
 	case !s.asked && s.sight == idleSight && !cancelled(c.b):
 		c.begin = append(c.begin, at.Name) // who wrote the try down may have ended before it asked
 	default:
@@ -117,7 +126,7 @@ func (c *course) observeWait(at *api.PodBackup, s seen) {
 	case silentSight:
 		c.note(at, "does not answer: ", s.why)
 	case troubledSight:
-		c.note(at, "its sidecar does not get at the storage: ", s.why)
+		c.troubled(at, s)
 	case busySight:
 		if s.instead != "" {
 			at.Message = quote("waits for its sidecar: ", s.instead)
@@ -154,7 +163,7 @@ func givenUp(at *api.PodBackup, s seen) string {
 	if s.why != "" {
 		return quote("its sidecar has given the backup up: ", s.why)
 	}
-	return "its sidecar has given the backup up; its log tells why (kubectl logs " + at.Name + " -c " + orElse(s.log, patches.ContainerMedusa) + ")"
+	return "its sidecar has given the backup up; its log tells why (" + logs(at, s) + ")"
 }
 
 // check compares what a sidecar has said with what the storage has.

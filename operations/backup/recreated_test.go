@@ -63,7 +63,6 @@ func (w *whole) bare(p *wholePod, uid types.UID) {
 func (w *whole) starts(p *wholePod, uid types.UID, ip string) {
 	w.Helper()
 	p.serve(w, ip)
-	p.seen = 0 // of its new Medusa
 	pod := &corev1.Pod{}
 	if err := w.client.Get(context.Background(), types.NamespacedName{Namespace: "ns", Name: p.name}, pod); err != nil {
 		w.Fatal(err)
@@ -144,8 +143,10 @@ func TestPodReadBeforeItRuns(t *testing.T) {
 			w.starts(w.pods[3], "2", sidecartest.Address(300))
 		}, 1, api.BackupComplete},
 		"checking the last, and those that are complete were re-created": {4, nil, func(w *whole, storage *holds) {
-			w.pods[3].set(sidecartest.Work{Takes: 200 * time.Millisecond, Objects: 10})
+			end := make(chan struct{})
+			w.pods[3].set(sidecartest.Work{End: end, Objects: 10})
 			w.run(func(b *api.Backup) bool { return phases(b) == "Complete Complete Complete Running" })
+			close(end)
 			storage.down = true
 			w.run(podChecks("cas-3"))
 			for i, p := range w.pods[:3] {

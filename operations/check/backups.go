@@ -35,6 +35,7 @@ func lookBackups(ctx context.Context, c *Cluster) []Finding {
 	}
 	orphans, all := c.uncontrolled(ctx), 0
 	var findings []Finding
+	var ended endedBackups
 	err := eachOf(ctx, c, backupResource, func(b *api.Backup) {
 		all++
 		if orphans {
@@ -42,7 +43,11 @@ func lookBackups(ctx context.Context, c *Cluster) []Finding {
 			return
 		}
 		findings = append(findings, judgeBackup(b, c.Now())...)
+		ended.add(b)
 	})
+	if err == nil { // what is complete may be among those that could not be read
+		findings = append(findings, ended.judge()...)
+	}
 	switch {
 	case apierrors.IsNotFound(err): // no such resource, which the item backup-crds says
 		return []Finding{finding(Info, "", "nothing to look at: there is no %s", crdBackups)}
@@ -56,7 +61,8 @@ func lookBackups(ctx context.Context, c *Cluster) []Finding {
 	return findings
 }
 
-// judgeBackup judges one by what the controllers wrote about it.
+// judgeBackup judges one by what the controllers wrote about it; those that failed,
+// endedBackups does.
 func judgeBackup(b *api.Backup, now time.Time) []Finding {
 	subject, s := b.Namespace+"/"+b.Name, &b.Status
 	command := func(what string) string {
@@ -77,12 +83,6 @@ func judgeBackup(b *api.Backup, now time.Time) []Finding {
 	case s.Phase == api.BackupComplete && verified != nil && verified.Status == metav1.ConditionFalse:
 		return []Finding{finding(Fail, subject, "does not hold what it should (%s): %s", verified.Reason, verified.Message).
 			With("make another, of type full; %s", command("show"))}
-	case s.Phase == api.BackupPartial || s.Phase == api.BackupFailed:
-		// What a schedule makes of it, its conditions tell.
-		if b.Labels[api.LabelSchedule] != "" || b.Found() || s.Finished.IsZero() || now.Sub(s.Finished.Time) >= failedLately {
-			return nil
-		}
-		return []Finding{finding(Warn, subject, "is %s: %s", s.Phase, s.Message).With("%s; then make another under another name", command("show"))}
 	case s.Phase.Final() || b.Found():
 		return nil
 	case over > backupEndsWithin:

@@ -56,13 +56,8 @@ func TestBackups(t *testing.T) {
 			b.Status.Phase, b.Status.Conditions = api.BackupComplete, []metav1.Condition{is(api.ConditionVerified, metav1.ConditionFalse, "Differs")}
 		}, "fail ns/b: does not hold what it should (Differs): because"},
 		{"missing", func(b *api.Backup) { b.Status.Phase, b.Status.Message = api.BackupMissing, "because" }, "warn ns/b: not in the storage any more: because"},
-		{"failed", failed(api.BackupFailed, time.Hour), "warn ns/b: is Failed: because"},
-		{"partial", failed(api.BackupPartial, time.Hour), "warn ns/b: is Partial: because"},
-		{"failed long ago", failed(api.BackupFailed, 25*time.Hour), ""},
-		{"failed, of a schedule", func(b *api.Backup) {
-			failed(api.BackupFailed, time.Hour)(b)
-			b.Labels = map[string]string{api.LabelSchedule: "nightly"}
-		}, ""},
+		{"failed", failed(api.BackupFailed, time.Hour), "warn ns/b: is Failed, and no newer backup of its pods is complete: because"},
+		{"partial", failed(api.BackupPartial, time.Hour), "warn ns/b: is Partial, and no newer backup of its pods is complete: because"},
 		{"cancelled", failed(api.BackupCancelled, time.Hour), ""},
 		{"over its timeout", func(b *api.Backup) {
 			b.Spec.Timeout, b.Status.Phase, b.Status.Started = &metav1.Duration{Duration: time.Hour}, api.BackupRunning, at(-2*time.Hour)

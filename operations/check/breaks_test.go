@@ -72,11 +72,11 @@ func before(r rig) {
 	time.Sleep(time.Until(created.CreationTimestamp.Add(time.Second)))
 	_, err = r.Client.CoreV1().Namespaces().Patch(r.ctx, "old", types.MergePatchType, []byte(`{"metadata":{"labels":{"stategraft.io/inject":"enabled"}}}`), metav1.PatchOptions{})
 	r.must(err)
-	report, status, _ := r.run("", "-n", "old")
-	if status != 0 {
-		r.Errorf("status %d for a warning", status)
-	}
-	r.want(report, "sidecars", check.Warn, "old/lone-0", "created-before")
+	var status int // 0, for it is a warning; the API server and the webhook take a moment to know of the label
+	r.await("a warning of the pod", func() bool {
+		report, status, _ = r.run("", "-n", "old")
+		return status == 0 && has(report, "sidecars", check.Warn, "old/lone-0", "created-before")
+	}, func() string { return described(report) })
 }
 
 // noRights asks as somebody who may view what is in namespaces, and no Secrets.

@@ -117,7 +117,7 @@ func TestOnControlPlane(t *testing.T) {
 	if os.Getenv(cluster.EnabledEnv) != "1" {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	started, err := rigged.Start(ctx, rigged.Options{Log: t.Output()})
 	if err != nil {

@@ -5,6 +5,7 @@
 //
 //	claims.go   Claims: take, release, who has the turn
 //	queue.go    who is next
+//	awaited.go  who is older, and has not come to ask yet
 //	implied.go  what the objects say of turns that were taken before this process
 //	readers.go  whom restores keep away
 //	objects.go  what is read of the informers
@@ -63,11 +64,20 @@ func Of(b *api.Backup) (of Cluster, ok bool) {
 
 // Busy says who has the turn, or comes first.
 type Busy struct {
-	Kind Kind
-	Who  types.NamespacedName
+	Kind  Kind
+	Who   types.NamespacedName
+	First bool // it does not have the turn yet, and comes first
 }
 
 func (b *Busy) Error() string {
+	switch {
+	case b.First && b.Kind == Backup:
+		return fmt.Sprintf("backup %s of the same cluster was asked for before, and goes first", b.Who)
+	case b.First && b.Kind == Deletion:
+		return fmt.Sprintf("the deletion of backup %s of the same cluster goes first", b.Who)
+	case b.First:
+		return fmt.Sprintf("a purge of the same cluster's storage goes first, for %s", b.Who)
+	}
 	switch b.Kind {
 	case Backup:
 		return fmt.Sprintf("backup %s of the same cluster runs", b.Who)
@@ -123,7 +133,7 @@ func (c *Claims) Take(ctx context.Context, of Cluster, kind Kind, who types.Name
 		return err
 	}
 	if t == nil {
-		t = &turns{waiting: map[types.UID]waiter{}}
+		t = &turns{waiting: map[types.UID]waiter{}, awaited: map[types.UID]time.Time{}}
 		c.turns[key] = t
 	}
 	t.sweep(objects, c.now())
@@ -165,9 +175,10 @@ func (c *Claims) refuse(objects *objects, t *turns, me claim) (*Busy, error) {
 		return nil, nil
 	}
 	if first := t.next(me, objects.asked(me, c.now())); first != nil {
-		return first.busy(), nil
+		return first.first(), nil
 	}
-	return nil, nil
+	older, err := objects.awaited(t, me, c.now())
+	return older.first(), err
 }
 
 // Release gives the turn back, or leaves the line. Who has neither may call it too.

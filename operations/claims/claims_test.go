@@ -130,7 +130,7 @@ func TestObjectsImplyTurns(t *testing.T) {
 		"the same namespace's, without prefix": {func(w *world) { w.backup("prod", "a", running("")) }, Backup, of1(""), "Backup prod/a"},
 		"a prefix that is a namespace":         {func(w *world) { w.backup("prod", "a", running("prod")) }, Backup, of1(""), ""},
 		"one that is over":                     {func(w *world) { w.backup("prod", "a", over("c")) }, Backup, of1("c"), ""},
-		"one that waits, nothing settled":      {func(w *world) { w.backup("prod", "a") }, Backup, of1("c"), ""},
+		"one that is suspended, none settled":  {func(w *world) { w.backup("prod", "a").Spec.Suspend = true }, Backup, of1("c"), ""},
 		"a dry run":                            {func(w *world) { w.backup("prod", "a", running("c")).Spec.DryRun = true }, Backup, of1("c"), ""},
 		"one that was found, not looked into":  {func(w *world) { w.backup("prod", "a", found("c")) }, Backup, of1("c"), ""},
 		"a deletion that has begun":            {func(w *world) { w.backup("prod", "a", deleted("c", ReasonDeleting)) }, Backup, of1("c"), "Deletion prod/a"},

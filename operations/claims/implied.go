@@ -56,8 +56,8 @@ func (o *objects) holder(but types.UID) *claim {
 
 // before tells whether what a claim is for was asked for before another's.
 func (o *objects) before(a, b claim) bool {
-	n := o.asked(a, time.Time{}).Compare(o.asked(b, time.Time{}))
-	return n < 0 || n == 0 && a.uid < b.uid
+	first := waiter{claim: a, asked: o.asked(a, time.Time{})}
+	return first.order(waiter{claim: b, asked: o.asked(b, time.Time{})}) < 0
 }
 
 // holds tells whether a claim follows from its own object: who was at it when the

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,11 +11,13 @@ import (
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 )
 
-// The indexes of Backups: those from which a turn follows, by cluster, and all by UID.
+// The indexes of Backups: those from which a turn follows, by cluster; those that have not
+// begun, by namespace; and all by UID.
 // There may be tens of thousands of Backups, and a turn is asked for twice a minute by
 // each that waits.
 const (
 	indexActive = "claims/active"
+	indexComing = "claims/coming"
 	indexUID    = "claims/uid"
 )
 
@@ -28,6 +31,13 @@ func activeOf(o client.Object) []string {
 		return nil
 	}
 	return []string{cluster.key().text()}
+}
+
+func comingOf(o client.Object) []string {
+	if b, ok := o.(*api.Backup); ok && coming(b) {
+		return []string{b.Namespace}
+	}
+	return nil
 }
 
 func uidOf(o client.Object) []string { return []string{string(o.GetUID())} }
@@ -46,7 +56,8 @@ func index(cached client.Reader) bool {
 		return false
 	}
 	ctx := context.Background() // of memory: nothing to wait for
-	return to.IndexField(ctx, &api.Backup{}, indexActive, activeOf) == nil && to.IndexField(ctx, &api.Backup{}, indexUID, uidOf) == nil
+	return to.IndexField(ctx, &api.Backup{}, indexActive, activeOf) == nil && to.IndexField(ctx, &api.Backup{}, indexComing, comingOf) == nil &&
+		to.IndexField(ctx, &api.Backup{}, indexUID, uidOf) == nil
 }
 
 // objects are the informers' at one time, as far as they have to do with a cluster.
@@ -57,6 +68,8 @@ type objects struct {
 	byUID    map[types.UID]*api.Backup // those that want it
 	restores []api.Restore             // all
 	within   func(namespace string) ([]*api.Backup, error)
+	coming   func(namespace string) ([]*api.Backup, error) // those of within that have not begun
+	known    map[string]Cluster                            // of clusters; nil while nobody has asked
 }
 
 // read reads what concerns a cluster, and who wants its turn or has it.
@@ -71,6 +84,9 @@ func (c *Claims) read(ctx context.Context, key Cluster, t *turns, me types.UID) 
 			wanted[t.held.uid] = true
 		}
 		for uid := range t.waiting {
+			wanted[uid] = true
+		}
+		for uid := range t.awaited {
 			wanted[uid] = true
 		}
 	}
@@ -105,6 +121,10 @@ func (c *Claims) read(ctx context.Context, key Cluster, t *turns, me types.UID) 
 	}
 	o.restores = restores.Items
 	o.within = c.namespaces(ctx)
+	o.coming = func(namespace string) ([]*api.Backup, error) {
+		list, err := c.list(ctx, client.MatchingFields{indexComing: namespace})
+		return slices.DeleteFunc(list, func(b *api.Backup) bool { return b.Namespace != namespace || !coming(b) }), err
+	}
 	return o, nil
 }
 

@@ -20,7 +20,16 @@ func (c *claim) busy() *Busy {
 	if c == nil {
 		return nil
 	}
-	return &Busy{c.kind, c.who}
+	return &Busy{Kind: c.kind, Who: c.who}
+}
+
+// first is the Busy of who does not have the turn yet.
+func (c *claim) first() *Busy {
+	busy := c.busy()
+	if busy != nil {
+		busy.First = true
+	}
+	return busy
 }
 
 // waiter is one in the line: since when what it is for was asked for, and when it last
@@ -36,6 +45,7 @@ type turns struct {
 	held    *claim
 	last    Kind // whose turn was the latest
 	waiting map[types.UID]waiter
+	awaited map[types.UID]time.Time // since when those keep others that have not come yet; of who has come long ago
 }
 
 // sweep forgets who is gone: a holder whose Backup is no more, or is over, and who has
@@ -49,10 +59,16 @@ func (t *turns) sweep(o *objects, now time.Time) {
 			delete(t.waiting, uid)
 		}
 	}
+	for uid := range t.awaited {
+		if o.ended(claim{kind: Backup, uid: uid}) {
+			delete(t.awaited, uid)
+		}
+	}
 }
 
 func (t *turns) wait(me claim, asked, now time.Time) {
 	t.waiting[me.uid] = waiter{me, asked, now}
+	t.awaited[me.uid] = time.Time{}
 }
 
 func (t *turns) give(me claim) {
@@ -80,8 +96,11 @@ func (t *turns) before(a, b waiter) bool {
 	if again := a.kind == t.last; again != (b.kind == t.last) {
 		return !again
 	}
-	if n := cmp.Or(a.asked.Compare(b.asked), cmp.Compare(a.who.Namespace, b.who.Namespace), cmp.Compare(a.who.Name, b.who.Name)); n != 0 {
-		return n < 0
-	}
-	return a.uid < b.uid
+	return a.order(b) < 0
+}
+
+// order is by when what they are for was asked for, then by name: nothing else may
+// decide, as who comes first to ask is chance.
+func (w waiter) order(other waiter) int {
+	return cmp.Or(w.asked.Compare(other.asked), cmp.Compare(w.who.Namespace, other.who.Namespace), cmp.Compare(w.who.Name, other.who.Name), cmp.Compare(w.uid, other.uid))
 }

@@ -14,11 +14,12 @@ import (
 // The oldest goes first, whoever asks; one that has not asked for long does not wait.
 func TestTheOldestWaitingIsNext(t *testing.T) {
 	w, now := &world{}, start
-	a, b, c := w.backup("prod", "a", after(3*time.Second)), w.backup("prod", "b", after(2*time.Second)), w.backup("prod", "c", after(time.Second))
+	a := w.backup("prod", "a", after(3*time.Second))
 	claims := New(w)
 	claims.now = func() time.Time { return now }
 	want(t, take(claims, of1("p"), Backup, a), "")
 	want(t, take(claims, of1("p"), Backup, a), "") // again is fine
+	b, c := w.backup("prod", "b", after(2*time.Second)), w.backup("prod", "c", after(time.Second))
 	want(t, take(claims, of1("p"), Backup, b), "Backup prod/a")
 	want(t, take(claims, of1("p"), Backup, c), "Backup prod/a")
 	claims.Release(of1("p"), b.UID)

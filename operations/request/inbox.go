@@ -93,7 +93,7 @@ func (b *Inbox) read(ctx context.Context, item letter) error {
 	}
 	why := refusal(pod, a, "")
 	if !labelled {
-		why = fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so nothing of Stategraft is in its pods; kubectl label namespace %[1]s %[2]s=%[3]s, re-create the pods once, and ask again", pod.Namespace, api.LabelInject, api.InjectEnabled)
+		why = fmt.Sprintf("namespace %[1]s does not have the label %[2]s=%[3]s, so nothing of Stategraft is in its pods; kubectl label namespace %[1]s %[2]s=%[3]s, then kubectl stategraft adopt gives those of a database that run their sidecars, or re-create them once, and ask again", pod.Namespace, api.LabelInject, api.InjectEnabled)
 	}
 	if why == "" && adopted.Is(pod) { // it gets the label, and is then seen by the controller itself
 		b.remember(item)

@@ -27,7 +27,7 @@ func TestInbox(t *testing.T) {
 	}{
 		{"labelled", api.InjectEnabled, aPod("cas-0", "b", bare), "b: refused: pod cas-0 has no sidecar", "has no sidecar", ""},
 		{"opted out", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Labels = map[string]string{api.LabelInject: api.InjectDisabled} }), "b: refused: pod cas-0 is opted out", "opted out", ""},
-		{"not labelled", "", aPod("cas-0", "b", bare), "", "namespace ns does not have the label", ""},
+		{"not labelled", "", aPod("cas-0", "b", bare), "", "kubectl label namespace ns stategraft.io/inject=enabled, then kubectl stategraft adopt", ""},
 		{"answered", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) { p.Annotations[api.AnnotationRestoreAnswer] = "b: refused: x" }), "b: refused: x", "", ""},
 		{"injected by now", api.InjectEnabled, aPod("cas-0", "b"), "", "", ""},
 		{"being adopted", api.InjectEnabled, aPod("cas-0", "b", bare, func(p *corev1.Pod) {

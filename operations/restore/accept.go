@@ -37,7 +37,7 @@ func Accept(f Facts) (names []string, p *Problem) {
 	}
 	if !f.Labelled {
 		return nil, &Problem{Reason: ReasonNamespaceNotLabelled, Message: fmt.Sprintf(
-			"namespace %[1]s does not have the label %[2]s=%[3]s, so that no restore container can be added to its pods; kubectl label namespace %[1]s %[2]s=%[3]s, and re-create the pods once",
+			"namespace %[1]s does not have the label %[2]s=%[3]s, so that no restore container can be added to its pods; kubectl label namespace %[1]s %[2]s=%[3]s, then kubectl stategraft adopt gives those that run their sidecars, or re-create them once, and make the Restore anew",
 			f.Restore.Namespace, api.LabelInject, api.InjectEnabled)}
 	}
 	if p := undoable(f); p != nil {

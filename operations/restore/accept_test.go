@@ -92,7 +92,7 @@ func TestAccept(t *testing.T) {
 		{"bad node", []func(*Facts){spec(func(s *api.RestoreSpec) { s.Source = &api.RestoreSource{Nodes: map[string]string{"cas-0": "a/b"}} })}, ReasonBadSpec, false, []string{"a/b"}},
 		{"mapping of a stranger", []func(*Facts){spec(func(s *api.RestoreSpec) { s.Source = &api.RestoreSource{Nodes: map[string]string{"cass-0": "n"}} })}, ReasonBadSpec, false, []string{"cass-0", "cas-0, cas-1"}},
 
-		{"namespace", []func(*Facts){func(f *Facts) { f.Labelled = false }}, ReasonNamespaceNotLabelled, false, []string{"namespace ns", "kubectl label"}},
+		{"namespace", []func(*Facts){func(f *Facts) { f.Labelled = false }}, ReasonNamespaceNotLabelled, false, []string{"namespace ns", "kubectl label", "kubectl stategraft adopt", "re-create"}},
 		{"missing", []func(*Facts){func(f *Facts) { f.Missing = []string{"cas-10", "cas-9"} }}, ReasonPodNotFound, false, []string{"cas-9, cas-10", "ns"}},
 		{"missing, being re-created", []func(*Facts){func(f *Facts) { f.Missing = []string{"cas-0"}; f.Now = made.Add(grace - 1) }}, ReasonPodNotFound, true, nil},
 		{"missing still", []func(*Facts){func(f *Facts) { f.Missing = []string{"cas-0"}; f.Now = made.Add(grace) }}, ReasonPodNotFound, false, nil},

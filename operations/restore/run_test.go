@@ -59,7 +59,7 @@ func TestWithoutCRD(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &runner{mgr: mgr, log: log, pause: 5 * time.Millisecond}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 2)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -92,7 +92,7 @@ type slowNodes struct {
 }
 
 func (s *slowNodes) Backups(ctx context.Context, pod *corev1.Pod, prefix string) (node.Backups, error) {
-	for end := time.Now().Add(5 * time.Second); s.told() == "" && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); s.told() == "" && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return s.sidecars.Backups(ctx, pod, prefix)

@@ -1,0 +1,224 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stategraft/stategraft/api/node"
+	api "github.com/stategraft/stategraft/api/v1alpha1"
+	"github.com/stategraft/stategraft/operations/sidecar"
+	"github.com/stategraft/stategraft/operations/sidecar/sidecartest"
+)
+
+const wrongKey = "ClientError: An error occurred (InvalidAccessKeyId) when calling the ListObjectsV2 operation: The AWS Access Key Id you provided does not exist in our records."
+
+// wrong is a storage that refuses the sidecars' credentials: Medusa takes that for "there
+// is no such backup", and whoever asks the storage itself is told.
+type wrong struct {
+	asker
+	says  atomic.Pointer[error]
+	asked atomic.Int32
+}
+
+func (w *wrong) Backup(ctx context.Context, pod *corev1.Pod, prefix, name string) (node.Backup, error) {
+	w.asked.Add(1)
+	if err := w.says.Load(); err != nil {
+		return node.Backup{}, *err
+	}
+	return w.asker.Backup(ctx, pod, prefix, name)
+}
+
+func refusedBy(w *whole, err error) *wrong {
+	w.Helper()
+	said := &wrong{asker: w.r.ask}
+	said.says.Store(&err)
+	w.r.ask = said
+	return said
+}
+
+func answer(text string) error {
+	return &sidecar.AnswerError{Status: http.StatusInternalServerError, Message: "look backup b up: " + text}
+}
+
+// With a wrong key a Backup tells so within seconds, and while it goes on; it ends after
+// its tries, long before its timeout, and says why.
+func TestWrongKey(t *testing.T) {
+	w := newWhole(t, 2)
+	said := refusedBy(w, answer(wrongKey))
+	for _, p := range w.pods {
+		p.set(sidecartest.Work{NeverBegins: true})
+	}
+	w.ask(func(*api.Backup) {})
+	first := w.run(func(b *api.Backup) bool { return strings.Contains(b.Status.Message, "InvalidAccessKeyId") })
+	if first.Status.Phase.Final() || w.now.Sub(today) > 10*time.Second {
+		t.Errorf("told after %v, %s: %s", w.now.Sub(today), first.Status.Phase, first.Status.Message)
+	}
+	for _, at := range first.Status.Pods {
+		if !strings.Contains(at.Message, refuses+"ClientError: An error occurred (InvalidAccessKeyId)") {
+			t.Errorf("%s: %s", at.Name, at.Message)
+		}
+	}
+	b := w.run(over_)
+	if b.Status.Phase != api.BackupFailed || b.Status.Pod("cas-0").Tries != 3 || w.now.Sub(today) > time.Minute {
+		t.Errorf("%s after %v: %+v", b.Status.Phase, w.now.Sub(today), b.Status.Pods)
+	}
+	bad := meta.FindStatusCondition(b.Status.Conditions, api.ConditionFailed)
+	for what, text := range map[string]string{"status": b.Status.Message, "cas-1": b.Status.Pod("cas-1").Message, "condition": bad.Message} {
+		if !strings.Contains(text, wrongKey) {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	if n := said.asked.Load(); n != 2*3 {
+		t.Errorf("the storage was asked %d times", n)
+	}
+}
+
+// A key that is corrected in time is enough.
+func TestKeyIsCorrected(t *testing.T) {
+	w := newWhole(t, 1)
+	said := refusedBy(w, answer(wrongKey))
+	w.pods[0].set(sidecartest.Work{NeverBegins: true})
+	w.ask(func(*api.Backup) {})
+	w.run(func(b *api.Backup) bool { return strings.Contains(b.Status.Message, refuses) })
+	w.pods[0].set(quick)
+	said.says.Store(nil)
+	if b := w.run(over_); b.Status.Phase != api.BackupComplete || b.Status.Pod("cas-0").Tries != 2 || b.Status.Pod("cas-0").Message != "" {
+		t.Errorf("%s: %+v", b.Status.Message, b.Status.Pods)
+	}
+}
+
+// A storage that only does not answer, and a sidecar that gave up for something else, have
+// the time that they had; where nothing else is known the log is named.
+func TestGivenUpForSomethingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		while string
+		end   string
+	}{
+		"the storage does not answer": {answer("ConnectTimeoutError: Connect timeout on endpoint URL"), unasked + "ConnectTimeoutError", unasked + "ConnectTimeoutError"},
+		"the storage answers":         {nil, "", "kubectl logs cas-0 -c stategraft-medusa"},
+		"the sidecar does not":        {sidecar.ErrUnreachable, "", "kubectl logs cas-0 -c stategraft-medusa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t, 1)
+			if c.err != nil {
+				refusedBy(w, c.err)
+			}
+			w.pods[0].set(sidecartest.Work{NeverBegins: true})
+			w.ask(func(b *api.Backup) { b.Spec.Retries = new(int32(0)) })
+			w.run(podRuns("cas-0"))
+			told := ""
+			b := w.run(func(b *api.Backup) bool {
+				if !b.Status.Phase.Final() && b.Status.Pods[0].Message != "" {
+					told = b.Status.Message
+				}
+				return over_(b)
+			})
+			if !strings.Contains(told, c.while) || c.while == "" && told != "" {
+				t.Errorf("while it runs: %s", told)
+			}
+			if b.Status.Phase != api.BackupFailed || !strings.Contains(b.Status.Message, c.end) {
+				t.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
+			}
+			if took := w.now.Sub(today); took < settleFor || took > 2*settleFor {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// A Medusa that is at it and has stored nothing is let go on; what the storage says is told.
+func TestRefusedWhileBusy(t *testing.T) {
+	w := newWhole(t, 1)
+	said := refusedBy(w, answer(wrongKey))
+	w.pods[0].set(sidecartest.Work{Before: time.Hour})
+	w.ask(func(*api.Backup) {})
+	w.run(func(b *api.Backup) bool { return strings.Contains(b.Status.Message, "InvalidAccessKeyId") })
+	if took := w.now.Sub(today); took < blameAfter || took > blameAfter+slowest+time.Second {
+		t.Errorf("told after %v", took)
+	}
+	b := w.run(func(*api.Backup) bool { return w.now.Sub(today) > 10*time.Minute })
+	if at := b.Status.Pod("cas-0"); at.Phase != api.PodBackupRunning || at.Tries != 1 || !strings.HasPrefix(at.Message, "has stored nothing yet, and "+refuses) {
+		t.Errorf("%+v", at)
+	}
+	if n := said.asked.Load(); n != 1 {
+		t.Errorf("the storage was asked %d times", n)
+	}
+}
+
+// Where Medusa itself says that it has no credentials, its pods end after ten minutes and
+// not after a day; a storage that does not answer is waited for.
+func TestNoCredentials(t *testing.T) {
+	w := newWhole(t, 2)
+	w.storage.SetTrouble(errors.New("NoCredentialsError: Unable to locate credentials"))
+	w.ask(func(*api.Backup) {})
+	b := w.run(over_)
+	if took := w.now.Sub(today); took < defaultAbsentLimit || took > defaultAbsentLimit+time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	if b.Status.Phase != api.BackupFailed || !strings.Contains(b.Status.Message, "Unable to locate credentials") {
+		t.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
+	}
+	w = newWhole(t, 1)
+	w.storage.SetTrouble(errors.New("no such host"))
+	w.ask(func(*api.Backup) {})
+	b = w.run(func(*api.Backup) bool { return w.now.Sub(today) > time.Hour })
+	if b.Status.Phase.Final() || !strings.Contains(b.Status.Message, "no such host") {
+		t.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
+	}
+}
+
+// A backup that goes well has the storage asked for nothing but what is in it at the end.
+func TestNobodyIsBlamed(t *testing.T) {
+	w := newWhole(t, 3)
+	said := &wrong{asker: w.r.ask}
+	w.r.ask = said
+	w.ask(func(*api.Backup) {})
+	b := w.run(func(b *api.Backup) bool {
+		for name, p := range w.r.book.of(types.NamespacedName{Namespace: "ns", Name: "b"}, "b").pods {
+			if p.blamed != 0 {
+				t.Errorf("%s is blamed", name)
+			}
+		}
+		return over_(b)
+	})
+	if b.Status.Phase != api.BackupComplete || said.asked.Load() > 3 {
+		t.Errorf("%s, asked %d times", b.Status.Phase, said.asked.Load())
+	}
+}
+
+func TestTroubleOf(t *testing.T) {
+	call := func(text string) error { return &sidecar.CallError{Code: codes.Unknown, Message: text} }
+	for _, c := range []struct {
+		err     error
+		said    string
+		refused bool
+	}{
+		{answer(wrongKey), wrongKey, true},
+		{answer("ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden"), "ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden", true},
+		{answer("ClientError: An error occurred (NoSuchBucket) when calling it"), "ClientError: An error occurred (NoSuchBucket) when calling it", true},
+		{answer("ClientResponseError: 401, message='Unauthorized', url='https://x'"), "ClientResponseError: 401, message='Unauthorized', url='https://x'", true},
+		{answer("ClientAuthenticationError: Server failed to authenticate the request"), "ClientAuthenticationError: Server failed to authenticate the request", true},
+		{answer("the storage Secret holds no credentials that can be read"), "the storage Secret holds no credentials that can be read", true},
+		{call("Unexpected <class 'AttributeError'>: 'NoneType' object has no attribute 'access_key'"), "the storage Secret holds no credentials that can be read", true},
+		{call("Unexpected <class 'botocore.exceptions.NoCredentialsError'>: Unable to locate credentials"), "Unexpected <class 'botocore.exceptions.NoCredentialsError'>: Unable to locate credentials", true},
+		{answer("ClientError: An error occurred (SlowDown) when calling it"), "ClientError: An error occurred (SlowDown) when calling it", false},
+		{answer("ClientError: An error occurred (404) when calling it"), "ClientError: An error occurred (404) when calling it", false},
+		{answer("EndpointConnectionError: Could not connect to https://s3:403/"), "EndpointConnectionError: Could not connect to https://s3:403/", false},
+		{errors.New("two\nlines"), "two lines", false},
+	} {
+		if got := troubleOf(c.err); got.said != c.said || got.refused != c.refused {
+			t.Errorf("%v is %+v", c.err, got)
+		}
+	}
+}
