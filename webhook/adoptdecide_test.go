@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -63,36 +64,29 @@ func withoutContainer(t *testing.T, raw []byte, name string) []byte {
 	})
 }
 
-// What a pod that runs uses of a quota is not counted twice: the sidecars have to fit beside
-// it, as they would when it is created anew.
+// No quota and no limit range keeps a pod from being adopted, or changes with what: ephemeral
+// containers have no resources. The same pod would not be injected there.
 func TestAdoptQuota(t *testing.T) {
-	raw := withSpec(t, cassandraPod, func(spec map[string]any) {
-		spec["containers"].([]any)[0].(map[string]any)["resources"] = map[string]any{"requests": map[string]any{"memory": "2Gi"}}
-	})
-	quota := func(hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
-		list := func(text string) corev1.ResourceList {
-			return corev1.ResourceList{corev1.ResourceRequestsMemory: resource.MustParse(text), corev1.ResourcePods: resource.MustParse("3")}
-		}
-		return corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: list(hard), Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Used: list(used)}}
-	}
-	for what, c := range map[string]struct {
-		quota  corev1.ResourceQuota
-		reason workload.Reason
-	}{
-		"room for the sidecars":     {quota("10500Mi", "10Gi"), ""},
-		"room for none":             {quota("10Gi", "10Gi"), workload.ReasonQuotaExceeded},
-		"not counted yet":           {quota("2500Mi", "1Gi"), ""},
-		"of other pods":             {quota("10Gi", "10Gi", corev1.ResourceQuotaScopeBestEffort), ""},
-		"room for another such pod": {quota("20Gi", "10Gi"), ""},
+	full := corev1.ResourceList{corev1.ResourceRequestsMemory: resource.MustParse("10Gi"), corev1.ResourceLimitsCPU: resource.MustParse("1")}
+	none := resource.MustParse("1Mi")
+	for what, set := range map[string]func(*Namespace){
+		"a quota that is used up": func(n *Namespace) {
+			n.Quotas = []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: full}, Status: corev1.ResourceQuotaStatus{Used: full}}}
+		},
+		"a limit range that has room for none": func(n *Namespace) {
+			n.LimitRanges = []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer,
+				Max: corev1.ResourceList{corev1.ResourceMemory: none}}}}}}
+		},
 	} {
-		in := adoptInput(raw)
-		in.Namespace.Quotas = []corev1.ResourceQuota{c.quota}
-		before := c.quota.DeepCopy()
-		if out, list := Adopt(in, firstAdoption); out.Reason != c.reason || (len(list) == 0) != (c.reason != "") {
-			t.Errorf("%s: %s (%s) %s", what, out.Verdict, out.Reason, out.Message)
+		in := adoptInput(cassandraPod)
+		_, want := Adopt(in, firstAdoption)
+		in.Namespace = labelled()
+		set(&in.Namespace)
+		if out := Decide(in); out.Reason != workload.ReasonQuotaExceeded {
+			t.Errorf("%s: to be injected it is %s (%s), so nothing is shown here", what, out.Verdict, out.Reason)
 		}
-		if used := in.Namespace.Quotas[0].Status.Used[corev1.ResourceRequestsMemory]; used.Cmp(before.Status.Used[corev1.ResourceRequestsMemory]) != 0 {
-			t.Errorf("%s: the quota was changed", what)
+		if out, got := Adopt(in, firstAdoption); out.Verdict != workload.Inject || len(got) == 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %s (%s) %s, %d containers", what, out.Verdict, out.Reason, out.Message, len(got))
 		}
 	}
 }

@@ -170,9 +170,19 @@ func TestHeldBackReading(t *testing.T) {
 
 func TestHeldBackIsFree(t *testing.T) {
 	h := &HeldBack{now: time.Now}
-	if n := testing.AllocsPerRun(100, func() { h.Find("cassandra", "StatefulSet", "db") }); n != 0 {
+	if n := allocations(func() { h.Find("cassandra", "StatefulSet", "db") }); n != 0 {
 		t.Errorf("%v allocations while nothing is held back", n)
 	}
+}
+
+// allocations are those of one call. What others of the process allocate counts too: the
+// least of several is ours.
+func allocations(call func()) float64 {
+	least := testing.AllocsPerRun(100, call)
+	for range 4 {
+		least = min(least, testing.AllocsPerRun(100, call))
+	}
+	return least
 }
 
 // The cache gives away nothing but the one object, and events of others are not

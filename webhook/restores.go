@@ -50,7 +50,7 @@ var crdRetry = 10 * time.Second
 // restoresWait is how long a new replica waits for the Restores before it serves all
 // the same: for others than those to be restored, which the policy holds, no webhook
 // is worse than one that knows of no Restores.
-var restoresWait = time.Minute
+const restoresWait = time.Minute
 
 // WatchRestores follows the Restores of all namespaces with the cache. Where the
 // cluster does not know the kind, it is looked for again in the background until the
@@ -61,13 +61,13 @@ func WatchRestores(ctx context.Context, c cache.Cache, log logr.Logger) (*Restor
 		return nil, errors.New("watching Restores: there is no cache")
 	}
 	if !r.watch(ctx, c) {
-		go r.keepTrying(ctx, c)
+		go r.keepTrying(ctx, c, crdRetry)
 	}
 	return r, nil
 }
 
-func (r *Restores) keepTrying(ctx context.Context, c cache.Cache) {
-	ticker := time.NewTicker(crdRetry)
+func (r *Restores) keepTrying(ctx context.Context, c cache.Cache, every time.Duration) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {

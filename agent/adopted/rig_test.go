@@ -140,7 +140,7 @@ func (s *seats) end(number int) {
 		if err != nil {
 			s.t.Fatalf("%d ended with %v\n%s", number, err, s.running[number].out.String())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Fatalf("%d does not end\n%s\n%s", number, s.running[number].out.String(), s.log())
 	}
 }
@@ -158,7 +158,7 @@ func (s *seats) said(line string) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	secrets := &event.Secrets{}
 	r.Config = Config{
 		Places:  files.Places{Medusa: r.dir + "/medusa", Storage: r.dir + "/secrets"},
-		Private: r.dir + "/private", Limit: 10 * time.Second, Secrets: secrets, Log: event.New(&r.log, secrets, "test"),
+		Private: r.dir + "/private", Limit: time.Minute, Secrets: secrets, Log: event.New(&r.log, secrets, "test"),
 		Image: func() (medusa.Image, error) { return medusa.Image{Home: r.dir, Python: r.dir + "/python"}, nil },
 	}
 	return r
@@ -150,8 +150,8 @@ func TestEnds(t *testing.T) {
 	r.set("mode", "slow")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
-	if _, err := r.Backups(ctx, ""); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
-		t.Errorf("got %v after %v", err, time.Since(start))
+	// Behind the limit it would be another error.
+	if _, err := r.Backups(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,8 +56,9 @@ type rig struct {
 func start(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
 	log := &buffer{}
+	host, port := freePort(t)
 	r := &rig{t: t, log: log, ended: make(chan struct{}), Config: Config{
-		Address: "127.0.0.1", Port: freePort(t), Log: slog.New(slog.NewTextHandler(log, nil)), Secrets: &event.Secrets{},
+		Address: host, Port: port, Log: slog.New(slog.NewTextHandler(log, nil)), Secrets: &event.Secrets{},
 		Report: func(context.Context) (node.Report, error) {
 			return node.Report{Node: "cassandra-0", Size: 7}, nil
 		},
@@ -73,38 +76,36 @@ func (r *rig) stop() {
 	r.end()
 	select {
 	case <-r.ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Error("the service does not end")
 	}
 }
 
-func freePort(t *testing.T) int {
+// freePort is on an address of the loopback network where no other test is, so that it
+// stays free until it is listened on.
+func freePort(t *testing.T) (host string, port int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(255), 1+rand.IntN(250))
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return host, l.Addr().(*net.TCPAddr).Port
 }
 
-func (r *rig) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) }
+func (r *rig) address() string { return net.JoinHostPort(r.Address, strconv.Itoa(r.Port)) }
 
-// listening waits until the service answers connections.
+// listening waits until the service takes connections. It makes none itself: that would
+// count among those of this address until the service has seen its end.
 func (r *rig) listening() {
 	r.t.Helper()
-	eventually(r.t, func() bool {
-		conn, err := net.Dial("tcp", r.address())
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	eventually(r.t, func() bool { return strings.Contains(r.log.String(), "the node's service runs") })
 }
 
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come to be")
 		}
@@ -122,7 +123,7 @@ func (r *rig) get(config *tls.Config, path string) (int, []byte, error) {
 }
 
 func client(config *tls.Config) *http.Client {
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: time.Minute}
 }
 
 func ask(client *http.Client, url string) (int, []byte, error) {

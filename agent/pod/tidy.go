@@ -46,24 +46,9 @@ func (c Config) startTidy(ctx context.Context) func() []node.Previous {
 }
 
 func (c Config) tidy(ctx context.Context, tell func([]node.Previous)) {
-	var since time.Time // of when it answers
-	failed := ""
+	t := tidier{Config: c, now: time.Now}
 	for {
-		found, err := restore.Previous(c.Pod.DataMount)
-		tell(found)
-		if (len(found) > 0 || restore.Half(c.Pod.DataMount)) && err == nil {
-			switch answers := c.answers(ctx); {
-			case !answers:
-				since = time.Time{}
-			case since.IsZero():
-				since = time.Now()
-			}
-			err = c.tidyOnce(since)
-		}
-		if err != nil && err.Error() != failed {
-			failed = err.Error()
-			c.Log.Warn("the data from before a restore stay on the volume", "error", failed)
-		}
+		t.look(ctx, tell)
 		select {
 		case <-ctx.Done():
 			return
@@ -72,10 +57,41 @@ func (c Config) tidy(ctx context.Context, tell func([]node.Previous)) {
 	}
 }
 
+// tidier remembers from one look to the next.
+type tidier struct {
+	Config
+	now    func() time.Time
+	since  time.Time // of when the database answers; zero: it did not at the last look
+	failed string    // what was told
+}
+
+// look looks once, and removes what is due.
+func (t *tidier) look(ctx context.Context, tell func([]node.Previous)) {
+	found, err := restore.Previous(t.Pod.DataMount)
+	tell(found)
+	if (len(found) > 0 || restore.Half(t.Pod.DataMount)) && err == nil {
+		var lasts time.Duration
+		switch answers := t.answers(ctx); {
+		case !answers:
+			t.since = time.Time{}
+		case t.since.IsZero():
+			t.since = t.now()
+		default:
+			lasts = t.now().Sub(t.since)
+		}
+		err = t.tidyOnce(lasts)
+	}
+	if err != nil && err.Error() != t.failed {
+		t.failed = err.Error()
+		t.Log.Warn("the data from before a restore stay on the volume", "error", t.failed)
+	}
+}
+
 // tidyOnce removes what is due, and what was kept only because there was room when
-// there is none left: rather no way back than a full volume.
-func (c Config) tidyOnce(since time.Time) error {
-	if !since.IsZero() && time.Since(since) >= c.TidyAfter {
+// there is none left: rather no way back than a full volume. lasts is how long the database
+// has answered.
+func (c Config) tidyOnce(lasts time.Duration) error {
+	if lasts >= c.TidyAfter {
 		return restore.Tidy(c.Pod.DataMount, c.Log)
 	}
 	size, free, err := files.Room(c.Pod.DataMount)

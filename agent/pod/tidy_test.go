@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stategraft/stategraft/agent/event"
 	"github.com/stategraft/stategraft/agent/restore"
+	"github.com/stategraft/stategraft/api/node"
 )
 
 // keptVolume is a data volume with data that a Restore has set aside.
@@ -33,14 +35,31 @@ func kept(t *testing.T, c Config) int {
 	return len(all)
 }
 
-// serveCQL listens as a database does.
-func serveCQL(t *testing.T, port int) (net.Listener, int) {
+// cql is a database that can be listening or not, at an address where nobody else is: what
+// is given up here for a moment is given to no connection meanwhile.
+type cql struct {
+	t       *testing.T
+	address net.TCPAddr
+	net.Listener
+}
+
+func newCQL(t *testing.T, c *Config) *cql {
 	t.Helper()
-	address := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
-	listener, err := net.ListenTCP("tcp4", &address)
+	d := &cql{t: t, address: net.TCPAddr{IP: net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(255)), byte(1+rand.IntN(250))), Port: 10_000 + rand.IntN(20_000)}}
+	t.Setenv("POD_IP", d.address.IP.String())
+	c.Pod.CQLPort = d.address.Port
+	t.Cleanup(d.down)
+	return d
+}
+
+// up listens as a database does.
+func (d *cql) up() {
+	d.t.Helper()
+	listener, err := net.ListenTCP("tcp4", &d.address)
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
+	d.Listener = listener
 	go func() {
 		for {
 			connection, err := listener.Accept()
@@ -50,37 +69,32 @@ func serveCQL(t *testing.T, port int) (net.Listener, int) {
 			connection.Close()
 		}
 	}()
-	return listener, listener.Addr().(*net.TCPAddr).Port
 }
 
-// TestTidy: what was kept goes when the database has answered for long enough
-// without a break, not before.
+func (d *cql) down() {
+	if d.Listener != nil {
+		d.Close()
+	}
+	d.Listener = nil
+}
+
+// TestTidy: what was kept goes when the database has answered, to an agent that runs, and
+// both of them tell.
 func TestTidy(t *testing.T) {
 	c, log := config(t)
 	keptVolume(t, &c)
-	t.Setenv("POD_IP", "")
 	project(t, c.Places.User, good)
-	listener, port := serveCQL(t, 0)
-	listener.Close()
-	c.Pod.CQLPort, c.TidyAfter, c.TidyPoll = port, 400*time.Millisecond, 10*time.Millisecond
+	database := newCQL(t, &c)
+	c.TidyAfter, c.TidyPoll = 50*time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { Run(ctx, c); close(ended) }()
 	eventually(t, "it tells what is kept", func() bool { return len(state(c).Previous) == 1 && state(c).Previous[0].ID == "r1/1" })
-	time.Sleep(c.TidyAfter + 100*time.Millisecond)
+	time.Sleep(2 * c.TidyAfter)
 	if kept(t, c) != 1 {
 		t.Fatal("gone while the database does not answer")
 	}
-	listener, _ = serveCQL(t, port)
-	time.Sleep(c.TidyAfter / 2)
-	listener.Close()
-	time.Sleep(c.TidyAfter / 4) // a break
-	listener, _ = serveCQL(t, port)
-	defer listener.Close()
-	time.Sleep(c.TidyAfter / 2)
-	if kept(t, c) != 1 {
-		t.Fatal("gone in spite of the break")
-	}
+	database.up()
 	eventually(t, "it is removed", func() bool { return kept(t, c) == 0 })
 	eventually(t, "it is said", func() bool {
 		return strings.Contains(log.String(), `"the data from before a restore are removed","restore":"r1/1"`) && len(state(c).Previous) == 0
@@ -93,6 +107,40 @@ func TestTidy(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestTidyAfter: the database has to answer for long enough, without a break.
+func TestTidyAfter(t *testing.T) {
+	c, _ := config(t)
+	keptVolume(t, &c)
+	database := newCQL(t, &c)
+	c.TidyAfter = time.Hour
+	clock := time.Now()
+	looking := tidier{Config: c, now: func() time.Time { return clock }}
+	for i, step := range []struct {
+		after time.Duration
+		up    bool
+		kept  int
+	}{
+		{0, false, 1},
+		{2 * time.Hour, false, 1}, // while it does not answer
+		{time.Minute, true, 1},
+		{59 * time.Minute, true, 1},
+		{time.Second, false, 1}, // a break
+		{2 * time.Hour, true, 1},
+		{time.Hour - time.Second, true, 1},
+		{time.Second, true, 0},
+	} {
+		clock = clock.Add(step.after)
+		if database.down(); step.up {
+			database.up()
+		}
+		var told []node.Previous
+		looking.look(t.Context(), func(now []node.Previous) { told = now })
+		if got := kept(t, c); got != step.kept || len(told) != 1 {
+			t.Errorf("step %d, %+v: %d are kept, told %v", i, step, got, told)
+		}
+	}
 }
 
 // TestTidyOnlyWhenTold: without the variable nothing is looked at.
@@ -109,18 +157,18 @@ func TestTidyOnlyWhenTold(t *testing.T) {
 func TestTidyAfterHalf(t *testing.T) {
 	c, _ := config(t)
 	c.Pod.DataMount = t.TempDir()
-	t.Setenv("POD_IP", "")
 	write(t, filepath.Join(c.Pod.DataMount, ".stategraft/restore.json"), `{"doing": {"id": "r1/1", "request": true}}`)
-	listener, port := serveCQL(t, 0)
-	listener.Close()
-	c.Pod.CQLPort, c.TidyAfter, c.TidyPoll = port, 50*time.Millisecond, 5*time.Millisecond
-	c.startTidy(t.Context())
+	database := newCQL(t, &c)
+	c.TidyAfter, c.TidyPoll = 50*time.Millisecond, 5*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { c.tidy(ctx, func([]node.Previous) {}); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
 	time.Sleep(2 * c.TidyAfter)
 	if !restore.Half(c.Pod.DataMount) {
 		t.Fatal("forgotten while the database does not answer")
 	}
-	listener, _ = serveCQL(t, port)
-	defer listener.Close()
+	database.up()
 	eventually(t, "it is whole again", func() bool { return !restore.Half(c.Pod.DataMount) })
 }
 
@@ -128,6 +176,7 @@ func TestTidyAfterHalf(t *testing.T) {
 // room, not what was asked to be kept.
 func TestTidyForRoom(t *testing.T) {
 	c, _ := config(t)
+	c.TidyAfter = time.Hour
 	keptVolume(t, &c)
 	if err := restore.TidyForRoom(c.Pod.DataMount, c.Log); err != nil || kept(t, c) != 1 {
 		t.Errorf("%v, %d kept", err, kept(t, c))
@@ -138,7 +187,7 @@ func TestTidyForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, marker, strings.Replace(string(text), `"Always"`, `"IfRoom"`, 1))
-	if err := c.tidyOnce(time.Time{}); err != nil || kept(t, c) != 1 {
+	if err := c.tidyOnce(0); err != nil || kept(t, c) != 1 {
 		t.Errorf("there is room: %v, %d kept", err, kept(t, c))
 	}
 	if err := restore.TidyForRoom(c.Pod.DataMount, c.Log); err != nil || kept(t, c) != 0 {

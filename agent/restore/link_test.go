@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -107,6 +108,20 @@ func TestSymlink(t *testing.T) {
 	}
 }
 
+// takenApart waits until the kernel has taken a process apart.
+func takenApart(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
 // TestMedusaDiesWhileLinking: nobody is there any more to replace the data, and the
 // next start does all of it.
 func TestMedusaDiesWhileLinking(t *testing.T) {
@@ -122,7 +137,7 @@ func TestMedusaDiesWhileLinking(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = syscall.Kill(-number, syscall.SIGKILL)
-				time.Sleep(20 * time.Millisecond)
+				takenApart(t, number)
 			}
 			return os.Link(from, to)
 		}

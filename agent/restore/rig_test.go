@@ -52,7 +52,7 @@ func newRig(t *testing.T) *rig {
 	r.Config = Config{
 		Places: places, Image: medusa.Image{Home: r.dir, Python: interpreter}, Backup: "b1", PodName: "cassandra-0",
 		DataMount: r.path("vol"), DataDirectory: r.path("vol/data"), Temp: r.path("vol"), Private: r.path("private"),
-		PrecheckLimit: 10 * time.Second, Progress: time.Minute, Secrets: secrets, Log: event.New(&r.log, secrets, "restore"),
+		PrecheckLimit: time.Minute, Progress: time.Minute, Secrets: secrets, Log: event.New(&r.log, secrets, "restore"),
 	}
 	t.Setenv("FAKE_DIR", r.dir)
 	t.Setenv("FAKE_DATA", r.path("vol/data"))

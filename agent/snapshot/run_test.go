@@ -2,7 +2,9 @@ package snapshot
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -31,14 +33,26 @@ func (l *lines) has(part string) bool {
 	return strings.Contains(l.text.String(), part)
 }
 
+// listen takes a port that nobody takes when it is free again: connections are given
+// others (ip_local_port_range).
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
 // TestBusyElsewhere: where Medusa's state file is another container's, the server stays as
 // long as it is told that a backup is running.
 func TestBusyElsewhere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	free, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := listen(t)
 	port := free.Addr().(*net.TCPAddr).Port
 	free.Close()
 	var busy atomic.Bool
@@ -59,7 +73,7 @@ func TestBusyElsewhere(t *testing.T) {
 	go func() { Run(ctx, c); close(done) }()
 	wait := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("never: %s", what)
 			}

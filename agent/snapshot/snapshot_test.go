@@ -43,7 +43,7 @@ func newFake(t *testing.T) *fake {
 	}
 	t.Setenv("CASSANDRA_HOME", filepath.Join(f.dir, "home"))
 	t.Setenv("FAKE_DIR", f.dir)
-	f.Nodetool = &Nodetool{Env: os.Getenv, Port: 7199, JMX: filepath.Join(f.dir, "jmx"), Temp: f.dir, Timeout: 10 * time.Second, Secrets: &event.Secrets{}}
+	f.Nodetool = &Nodetool{Env: os.Getenv, Port: 7199, JMX: filepath.Join(f.dir, "jmx"), Temp: f.dir, Timeout: time.Minute, Secrets: &event.Secrets{}}
 	f.server = NewServer(func() (string, error) { return segment, nil }, f.Nodetool, slog.New(slog.DiscardHandler))
 	return f
 }
@@ -171,15 +171,12 @@ func TestHangingNodetool(t *testing.T) {
 	f := newFake(t)
 	f.set("mode", "hang")
 	f.Timeout = 200 * time.Millisecond
-	start := time.Now()
 	code, text := f.call("POST", at, take("medusa-b1"))
 	if code != 500 || !strings.Contains(text, "no answer within 200ms") {
 		t.Errorf("%d %s", code, text)
 	}
-	if took := time.Since(start); took > 8*time.Second {
-		t.Errorf("took %v", took)
-	}
 	f.set("mode", "")
+	f.Timeout = time.Minute
 	if code, text := f.call("POST", at, take("medusa-b2")); code != 200 {
 		t.Errorf("nothing works after it: %d %s", code, text)
 	}
@@ -207,7 +204,7 @@ func TestOneAtATime(t *testing.T) {
 
 func TestClientThatLeaves(t *testing.T) {
 	f := newFake(t)
-	f.set("mode", "slow")
+	f.set("mode", "held")
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(f.server)
 	defer server.Close()
@@ -221,6 +218,8 @@ func TestClientThatLeaves(t *testing.T) {
 	if _, err := server.Client().Do(request); err == nil {
 		t.Fatal("the client did not leave")
 	}
+	f.set("mode", "")
+	f.set("go", "")
 	if code, text := f.call("POST", at, take("medusa-b2")); code != 200 || f.snapshots() != "medusa-b1 medusa-b2" {
 		t.Errorf("%d %s, snapshots %q: a snapshot was broken off", code, text, f.snapshots())
 	}

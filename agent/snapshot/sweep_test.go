@@ -98,15 +98,12 @@ func TestSweep(t *testing.T) {
 // TestRunStaysUp starts the server with nothing that it needs there yet.
 func TestRunStaysUp(t *testing.T) {
 	f := newFake(t)
-	taken, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := listen(t)
 	places := files.Places{Shared: filepath.Join(f.dir, "shared"), JMX: f.JMX}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		Run(ctx, Config{Places: places, Port: taken.Addr().(*net.TCPAddr).Port, JMXPort: 1, Timeout: 10 * time.Second,
+		Run(ctx, Config{Places: places, Port: taken.Addr().(*net.TCPAddr).Port, JMXPort: 1, Timeout: time.Minute,
 			StopLimit: time.Second, Temp: f.dir, Secrets: &event.Secrets{}, Log: slog.New(slog.DiscardHandler)})
 		close(ended)
 	}()
@@ -120,7 +117,7 @@ func TestRunStaysUp(t *testing.T) {
 	address := "http://" + taken.Addr().String() + "/" + own + "/snapshots"
 	taken.Close() // the port is free only now
 	var code int
-	for deadline := time.Now().Add(10 * time.Second); code != 200; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); code != 200; time.Sleep(20 * time.Millisecond) {
 		if answer, err := http.Post(address, "application/json", strings.NewReader(take("medusa-b1"))); err == nil {
 			code = answer.StatusCode
 			answer.Body.Close()
@@ -132,7 +129,7 @@ func TestRunStaysUp(t *testing.T) {
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not stop")
 	}
 }
@@ -149,7 +146,7 @@ func TestStopWaitsForABackup(t *testing.T) {
 		}
 	}
 	stopped := make(chan struct{})
-	go func() { f.server.Stop(busy, 10*time.Second); close(stopped) }()
+	go func() { f.server.Stop(busy, time.Hour); close(stopped) }()
 	if code, _ := f.call("DELETE", at+"?snapshotNames=medusa-b1", ""); code != 200 {
 		t.Errorf("answer %d while a backup is running", code)
 	}
@@ -162,7 +159,7 @@ func TestStopWaitsForABackup(t *testing.T) {
 	<-stopped
 	start := time.Now()
 	NewServer(nil, nil, slog.New(slog.DiscardHandler)).Stop(func() bool { return true }, 50*time.Millisecond)
-	if took := time.Since(start); took < 50*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(start); took < 50*time.Millisecond || took > time.Minute {
 		t.Errorf("the limit was %v", took)
 	}
 }

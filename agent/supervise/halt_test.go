@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stategraft/stategraft/agent/process"
 )
@@ -46,4 +47,19 @@ func TestHalt(t *testing.T) {
 		t.Error("the backup that was interrupted still goes on")
 	}
 	r.stop()
+}
+
+// TestStopsAtOnce: what makes no backup ends when it is asked to, and is not killed after a
+// while. On a busy machine that may take long, but not each time.
+func TestStopsAtOnce(t *testing.T) {
+	least := time.Hour
+	for range 5 {
+		r := newRig(t, "")
+		r.start()
+		r.eventually("it runs", func() bool { return r.get("serving") != "" })
+		if least = min(least, r.stop()); least < process.Grace {
+			return
+		}
+	}
+	t.Errorf("an idle Medusa took %v to end", least)
 }

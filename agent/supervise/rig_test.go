@@ -63,7 +63,7 @@ func newRig(t *testing.T, mode string) *rig {
 		},
 		Watch: []string{r.path("ini")}, Marker: r.path("marker"), StatePath: r.path("run/medusa.json"),
 		Secrets: secrets, Hidden: []string{r.path("password")},
-		StopLimit: 5 * time.Second, Poll: 5 * time.Millisecond, First: 10 * time.Millisecond, Longest: 40 * time.Millisecond, Steady: time.Minute,
+		StopLimit: time.Hour, Poll: 5 * time.Millisecond, First: 10 * time.Millisecond, Longest: 40 * time.Millisecond, Steady: time.Minute,
 		Log: event.New(r.log, secrets, "medusa"),
 	}
 	return r
@@ -107,21 +107,21 @@ func (r *rig) starts() []string {
 
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("never: %s\nstate %+v\n%s", what, r.state(), r.log)
 		}
 	}
 }
 
-// stop asks the supervisor to end and tells how long it took.
+// stop asks the supervisor to end, sees to it that it does, and tells how long it took.
 func (r *rig) stop() time.Duration {
 	r.t.Helper()
 	start := time.Now()
 	r.cancel()
 	select {
 	case <-r.ended:
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatalf("it does not end\n%s", r.log)
 	}
 	return time.Since(start)

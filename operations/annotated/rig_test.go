@@ -76,9 +76,7 @@ func TestOnServer(t *testing.T) {
 	s.kubectl(t, "annotate", "-n", "db", "pod", "cas-0", api.AnnotationBackupSchedule+"-")
 	s.annotate(t, api.AnnotationBackupSchedule+"-")
 	await(t, "the BackupSchedule to go", func() bool { return s.schedule("cas") == nil })
-	if !s.event("cas", eventMade) || !s.event("cas", eventDeleted) {
-		t.Error("the workload has no events of it")
-	}
+	await(t, "the workload's events of it", func() bool { return s.event("cas", eventMade) && s.event("cas", eventDeleted) })
 }
 
 func startServer(t *testing.T) *onServer {

@@ -85,8 +85,8 @@ func TestOnServer(t *testing.T) {
 	await(t, "the ConfigMap again", func() bool { return len(s.documents(t)) == 1 })
 
 	// After a start there is nothing to do.
-	was := s.versions(t)
 	stop()
+	was := s.versions(t)
 	stop = s.controller(t)
 	s.annotate(t, "2")
 	await(t, "the answer", func() bool { return s.answer(t) == "2" })
@@ -98,8 +98,9 @@ func TestOnServer(t *testing.T) {
 		t.Errorf("%+v, %v", b.Status, err)
 	}
 	// What people may change of one that was found.
+	unchanged := client.MergeFrom(b.DeepCopy())
 	b.Spec.Pinned, b.Spec.DeletionPolicy = true, api.DeletionDelete
-	if err := s.client.Update(t.Context(), b); err != nil {
+	if err := s.client.Patch(t.Context(), b, unchanged); err != nil {
 		t.Error(err)
 	}
 	stop()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,7 +114,7 @@ func (p *process) stop(t *testing.T) {
 		if !p.cmd.ProcessState.Success() {
 			t.Errorf("it ended badly: %s", p.cmd.ProcessState)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		t.Error("it had to be killed")
@@ -142,14 +144,19 @@ func get(url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
+// freeAddress is one that is free, and stays so until a process takes it: its port is
+// none of those that a system gives to connections and to whoever asks for any.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(20000)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port of a hundred is free")
+	return ""
 }
 
 // kubeconfig writes one for a ServiceAccount.
@@ -190,7 +197,8 @@ func (r *rig) mount(t *testing.T, secret string, delay time.Duration) string {
 			if err == nil && len(got.Data["tls.crt"]) > 0 && !bytes.Equal(got.Data["tls.crt"], have["tls.crt"]) {
 				wait(ctx, delay)
 				version++
-				if have = got.Data; swap(dir, version, have) != nil {
+				have = got.Data
+				if err := swap(dir, version, have); err != nil {
 					t.Errorf("mounting: %v", err)
 				}
 			}

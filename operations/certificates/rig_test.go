@@ -164,10 +164,10 @@ func (r *rig) secret(t *testing.T, namespace, name string) *corev1.Secret {
 	return found
 }
 
-// await polls for half a minute.
+// await polls for two minutes.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	until := time.Now().Add(30 * time.Second)
+	until := time.Now().Add(2 * time.Minute)
 	for !done() {
 		if time.Now().After(until) {
 			t.Fatalf("waited in vain for %s", what)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,16 +19,37 @@ const perPod = 800
 // TestMemory fills the store of an informer with pods as an API server sends
 // them.
 func TestMemory(t *testing.T) {
-	const pods = 10_000
-	fields := `{"f:metadata":{"f:labels":{` + strings.Repeat(`"f:app":{},`, 200) + `"f:x":{}}}}`
-	heap := func() uint64 {
+	const pods = 4000
+	heap := func() int64 {
 		runtime.GC()
+		runtime.GC() // what a sync.Pool keeps goes with the second
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc)
 	}
-	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-	before := heap()
+	fill := func() int64 {
+		store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		before := heap()
+		fillStore(t, store, pods)
+		each := (heap() - before) / pods
+		runtime.KeepAlive(store)
+		return each
+	}
+	// What the tests before this one still take or give back counts too: the middle one of
+	// three is ours.
+	measured := []int64{fill(), fill(), fill()}
+	slices.Sort(measured)
+	each := measured[1]
+	t.Logf("%d bytes a pod", each)
+	if each > perPod || each < perPod/10 {
+		t.Errorf("%d bytes a pod, at most %d and not next to nothing", each, perPod)
+	}
+}
+
+// fillStore puts pods into a store as the informer does.
+func fillStore(t *testing.T, store toolscache.Indexer, pods int) {
+	t.Helper()
+	fields := `{"f:metadata":{"f:labels":{` + strings.Repeat(`"f:app":{},`, 200) + `"f:x":{}}}}`
 	for i := range pods {
 		text := fmt.Sprintf(`{"metadata":{"name":"web-frontend-6d5f7c9b4-%05d","namespace":"team-%03d","uid":"5f1c8a52-0000-4000-8000-%012d",
 			"resourceVersion":"%d","creationTimestamp":"2026-03-01T12:00:00Z","generateName":"web-frontend-6d5f7c9b4-",
@@ -46,10 +68,4 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	each := (heap() - before) / pods
-	t.Logf("%d bytes a pod", each)
-	if each > perPod {
-		t.Errorf("%d bytes a pod, at most %d", each, perPod)
-	}
-	runtime.KeepAlive(store)
 }

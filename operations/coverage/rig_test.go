@@ -41,7 +41,7 @@ func TestRig(t *testing.T) {
 	if os.Getenv(cluster.EnabledEnv) != "1" {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	rig, err := rigged.Start(ctx, rigged.Options{Log: t.Output()})
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -51,18 +53,41 @@ func get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	return pod, err
 }
 
-// awaitPod waits for a pod to be as is wanted.
-func awaitPod(ctx context.Context, t *testing.T, namespace, name, what string, good func(*corev1.Pod) bool) *corev1.Pod {
+// awaitPod waits for a pod to be as is wanted, even if only for a moment.
+func awaitPod(ctx context.Context, t *testing.T, namespace, name, what string, good func(*corev1.Pod) bool) (found *corev1.Pod) {
 	t.Helper()
-	var pod *corev1.Pod
-	await(ctx, t, "pod "+name+" to be "+what, func() (bool, error) {
-		var err error
-		if pod, err = get(ctx, namespace, name); err != nil {
-			return false, client.IgnoreNotFound(err)
+	awaitSeen(ctx, t, "pod "+name+" to be "+what, &corev1.PodList{}, namespace, name, func(object runtime.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		if ok && good(pod) {
+			found = pod
 		}
-		return good(pod), nil
+		return found != nil
 	})
-	return pod
+	return found
+}
+
+// awaitSeen watches an object until one of its states is good: who looks now and then
+// misses what does not last.
+func awaitSeen(ctx context.Context, t *testing.T, what string, list client.ObjectList, namespace, name string, good func(runtime.Object) bool) {
+	t.Helper()
+	for ctx.Err() == nil {
+		watching, err := rig.client.Watch(ctx, list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+		if err != nil && ctx.Err() == nil {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		for err == nil {
+			event, open := <-watching.ResultChan()
+			if open && event.Type != watch.Deleted && good(event.Object) {
+				watching.Stop()
+				return
+			}
+			if !open || event.Type == watch.Error {
+				watching.Stop()
+				break
+			}
+		}
+	}
+	t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
 }
 
 func injected(pod *corev1.Pod) bool {
@@ -89,6 +114,11 @@ func entry(ctx context.Context, t *testing.T, namespace, name string) (api.HeldB
 	if err != nil {
 		t.Fatal(err)
 	}
+	return entryIn(t, &config, namespace, name)
+}
+
+func entryIn(t *testing.T, config *corev1.ConfigMap, namespace, name string) (api.HeldBack, bool) {
+	t.Helper()
 	text, ok := config.Data[api.HeldBackKey(namespace, "StatefulSet", name)]
 	if !ok {
 		return api.HeldBack{}, false

@@ -242,7 +242,7 @@ func scenario(t *testing.T, annotations map[string]string) (context.Context, str
 	if rig == nil {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "heal-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}, Annotations: annotations}}
 	if err := rig.client.Create(ctx, ns); err != nil {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -161,9 +162,13 @@ func TestRigRefusedForAnotherReason(t *testing.T) {
 	ctx, namespace := scenario(t, nil)
 	refuse(ctx, t, namespace, `false`)
 	createSet(ctx, t, namespace, "db", 1, nil)
-	await(ctx, t, "the trial to begin", func() (bool, error) {
-		held, ok := entry(ctx, t, namespace, "db")
-		return ok && held.Trial != nil, nil
+	awaitSeen(ctx, t, "the trial to begin", &corev1.ConfigMapList{}, home, api.HeldBackConfigMap, func(object runtime.Object) bool {
+		config, ok := object.(*corev1.ConfigMap)
+		if !ok {
+			return false
+		}
+		held, ok := entryIn(t, config, namespace, "db")
+		return ok && held.Trial != nil
 	})
 	await(ctx, t, "the trial to end", func() (bool, error) {
 		held, ok := entry(ctx, t, namespace, "db")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,14 +34,16 @@ func TestSlimPodSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n, limit = 1000, 2500 // bytes
-	// What the tests before this one still do counts too: the least of three is ours.
-	least := int64(1 << 62)
+	// What the tests before this one still take or give back counts too: the middle one of
+	// three is ours.
+	var measured []int64
 	for range 3 {
-		least = min(least, slimPodSize(t, string(text), n))
+		measured = append(measured, slimPodSize(t, string(text), n))
 	}
-	t.Logf("figure: %d bytes for each pod that is Ready", least)
-	if least < limit/10 || least > limit {
-		t.Errorf("a pod takes %d bytes, more than %d or next to nothing", least, limit)
+	slices.Sort(measured)
+	t.Logf("figure: %d bytes for each pod that is Ready", measured[1])
+	if measured[1] < limit/10 || measured[1] > limit {
+		t.Errorf("a pod takes %d bytes, more than %d or next to nothing", measured[1], limit)
 	}
 }
 

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -32,7 +33,7 @@ func TestOnServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cp.Stop(t.Context()) })
+	t.Cleanup(func() { _ = cp.Stop(context.Background()) })
 	manifest, err := deploy.Pick(deploy.CertManager, "Namespace", "CustomResourceDefinition", "ClusterRole/stategraft-controller", "ClusterRoleBinding/stategraft-controller",
 		"ServiceAccount/stategraft-controller", "ValidatingAdmissionPolicy/controller-creates.stategraft.io", "ValidatingAdmissionPolicyBinding/controller-creates.stategraft.io")
 	if err != nil {

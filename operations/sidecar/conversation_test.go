@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,14 +80,13 @@ func TestMedusaPatience(t *testing.T) {
 	defer listener.Close()
 	pod := (&sidecartest.Medusa{IP: "127.0.0.26", Port: listener.Addr().(*net.TCPAddr).Port}).Pod("ring", "c-0")
 	begun := time.Now()
-	if _, err := New(nil).Medusa(t.Context(), pod); !errors.Is(err, ErrUnreachable) || time.Since(begun) > greetLimit+2*time.Second {
+	if _, err := New(nil).Medusa(t.Context(), pod); !errors.Is(err, ErrUnreachable) || time.Since(begun) > time.Minute {
 		t.Errorf("got %v after %v", err, time.Since(begun))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	begun = time.Now()
-	if _, err := New(nil).Medusa(ctx, pod); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) || time.Since(begun) > time.Second {
-		t.Errorf("got %v after %v", err, time.Since(begun))
+	if _, err := New(nil).Medusa(ctx, pod); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "no answer within") {
+		t.Errorf("got %v", err)
 	}
 }
 

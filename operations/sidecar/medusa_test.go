@@ -42,7 +42,7 @@ func await(t *testing.T, m *Medusa, name string, want Phase) {
 	t.Helper()
 	var p Phase
 	var err error
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if p, err = m.Status(t.Context(), name); err == nil && p == want {
 			return
 		}
@@ -133,7 +133,7 @@ func TestMedusaForgets(t *testing.T) {
 			for when, m := range map[string]*Medusa{"after": converse(t, client, pod), "before": before} {
 				var p Phase
 				var err error = ErrUnreachable
-				for begun := time.Now(); errors.Is(err, ErrUnreachable) && time.Since(begun) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+				for begun := time.Now(); errors.Is(err, ErrUnreachable) && time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
 					p, err = m.Status(t.Context(), "b-001")
 				}
 				if !c.want(p, err) {
@@ -245,7 +245,8 @@ func TestBoth(t *testing.T) {
 	t.Parallel()
 	a := authority(t)
 	storage := sidecartest.NewStorage("c-0", "c-1")
-	both, err := sidecartest.StartBoth("127.0.0.27", pair(t, a.Value, "ring"), sidecartest.Node{Name: "c-0", Storage: storage, Work: takes(sidecartest.Work{Before: 300 * time.Millisecond, Takes: 300 * time.Millisecond, Objects: 4, Bytes: 40})})
+	begin := make(chan struct{})
+	both, err := sidecartest.StartBoth("127.0.0.27", pair(t, a.Value, "ring"), sidecartest.Node{Name: "c-0", Storage: storage, Work: takes(sidecartest.Work{Begin: begin, Takes: 50 * time.Millisecond, Objects: 4, Bytes: 40})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +263,7 @@ func TestBoth(t *testing.T) {
 	if r, err2 := c.Report(t.Context(), pod); !errors.Is(err, ErrForgotten) || err2 != nil || !r.BackupRunning || r.Node != "c-0" {
 		t.Errorf("not begun: got %v; %+v, %v", err, r, err2)
 	}
+	close(begin)
 	await(t, m, "b-001", Succeeded)
 	b, err := c.Backup(t.Context(), pod, "", "b-001")
 	if mine, _ := b.Member("c-0"); err != nil || b.Complete || !mine.Complete || mine.Objects != 4 || mine.Type != "full" || len(b.Ring) != 2 {

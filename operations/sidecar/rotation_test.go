@@ -128,6 +128,7 @@ func refusedThenAskedAgain(t *testing.T, connected bool) {
 		t.Fatal(err)
 	}
 	time.Sleep(1200 * time.Millisecond)
+	k.made = time.Now() // right after, however long it took
 	if _, err := c.Report(t.Context(), pod); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}

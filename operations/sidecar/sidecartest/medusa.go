@@ -31,9 +31,12 @@ type Work struct {
 	// Objects and Bytes are what is in it. A database whose snapshot was empty has
 	// none, and Medusa calls it a success.
 	Objects, Bytes int64
-	Fails          bool           // at its end
-	NeverBegins    bool           // Medusa gives up after Before, and tells nobody
-	Contents       *node.Contents // what is counted; nil for nothing
+	Fails          bool // at its end
+	NeverBegins    bool // Medusa gives up after Before, and tells nobody
+	// Begin and End, where they are not nil, are closed by the test: it begins, and is
+	// over, no sooner.
+	Begin, End <-chan struct{}
+	Contents   *node.Contents // what is counted; nil for nothing
 }
 
 // Node is a simulated Medusa's.
@@ -96,7 +99,7 @@ func (m *Medusa) Run() error {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(m.IP, strconv.Itoa(m.Port)))
+	listener, err := m.listen()
 	if err != nil {
 		return fmt.Errorf("listen as Medusa: %w", err)
 	}
@@ -111,6 +114,22 @@ func (m *Medusa) Run() error {
 	}()
 	m.process = p
 	return nil
+}
+
+// listen takes the port that it had, for whoever knows the pod asks there.
+func (m *Medusa) listen() (net.Listener, error) {
+	if m.Port == 0 {
+		return listen(m.IP)
+	}
+	return net.Listen("tcp", net.JoinHostPort(m.IP, strconv.Itoa(m.Port)))
+}
+
+// Settled tells whether each backup that it was asked for is over, or is at what its Work
+// has it wait for: nothing changes before that has passed.
+func (m *Medusa) Settled() bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.process == nil || m.process.busy.Load() == 0
 }
 
 // Kill ends the process: backups stop where they are, and nobody listens.

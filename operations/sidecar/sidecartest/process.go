@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,6 +26,7 @@ type process struct {
 	server *grpc.Server
 	done   chan struct{} // nobody is served any more
 	jobs   sync.WaitGroup
+	busy   atomic.Int32 // jobs that wait for nothing
 
 	mutex sync.Mutex
 	heard map[string]*job // nil until the first; a job is nil that was begun before
@@ -78,8 +80,10 @@ func (p *process) AsyncBackup(_ context.Context, r *medusa.BackupRequest) (*medu
 	j := &job{done: make(chan struct{})}
 	p.hear(r.GetName(), j, true)
 	p.jobs.Add(1)
+	p.busy.Add(1)
 	go func() {
 		defer p.jobs.Done()
+		defer p.busy.Add(-1)
 		defer close(j.done)
 		defer worked()
 		j.err = p.backUp(r.GetName(), r.GetMode() == medusa.BackupRequest_FULL)
@@ -95,7 +99,7 @@ func (p *process) backUp(name string, full bool) error {
 		return fmt.Errorf("backup %s already exists", name)
 	}
 	w := p.node.Work(name, full)
-	if err := p.wait(w.Before); err != nil {
+	if err := p.wait(w.Before, w.Begin); err != nil {
 		return err
 	}
 	if w.NeverBegins {
@@ -105,7 +109,7 @@ func (p *process) backUp(name string, full bool) error {
 		return err
 	}
 	defer p.node.Storage.end(p.node.Name)
-	if err := p.wait(w.Takes); err != nil {
+	if err := p.wait(w.Takes, w.End); err != nil {
 		return err
 	}
 	if w.Fails {
@@ -114,18 +118,26 @@ func (p *process) backUp(name string, full bool) error {
 	return p.node.Storage.finish(name, p.node.Name, w)
 }
 
-func (p *process) wait(d time.Duration) error {
-	if d <= 0 {
+// wait waits for so long, and then until the channel is closed, if there is one.
+func (p *process) wait(d time.Duration, until <-chan struct{}) error {
+	if d <= 0 && until == nil {
 		return p.ctx.Err()
 	}
+	p.busy.Add(-1)
+	defer p.busy.Add(1)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.ctx.Done():
-		return p.ctx.Err()
 	case <-timer.C:
-		return nil
 	}
+	if until != nil {
+		select {
+		case <-p.ctx.Done():
+		case <-until:
+		}
+	}
+	return p.ctx.Err()
 }
 
 // BackupStatus knows nothing of what has not begun. What was begun by a process from

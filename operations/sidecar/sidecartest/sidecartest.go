@@ -84,13 +84,13 @@ type Server struct {
 }
 
 // startLimit is how long a server may need to listen.
-const startLimit = 10 * time.Second
+const startLimit = time.Minute
 
 // Start starts a sidecar at an address such as 127.0.0.7 and, where port is 0, at a
 // port that is free there. It listens when Start returns.
 func Start(ip string, port int, pair Pair, backend Backend) (*Server, error) {
 	if port == 0 {
-		listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+		listener, err := listen(ip)
 		if err != nil {
 			return nil, fmt.Errorf("find a port: %w", err)
 		}
