@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
@@ -20,15 +19,15 @@ import (
 //	any other   |             | as it is
 //
 // in.Pod is the pod as it is in the cluster. What was adopted before, its ephemeral
-// containers and its label, makes no difference to the decision, nor does what its own
-// containers use of a quota: in.Namespace.Quotas are as the API server tells them. The
-// patch of the outcome is for a pod that is created, and says nothing here.
+// containers and its label, makes no difference to the decision, nor do the quotas and limit
+// ranges of its namespace: ephemeral containers have no resources that these could count or
+// bound. The patch of the outcome is for a pod that is created, and says nothing here.
 func Adopt(in Input, a patches.Adoption) (Outcome, []corev1.EphemeralContainer) {
 	pod, err := workload.Parse(in.Pod)
 	if err != nil {
 		return unreadable(in, err), nil
 	}
-	in.Namespace.Quotas = vacated(in.Namespace.Quotas, pod)
+	in.Namespace.Quotas, in.Namespace.LimitRanges = nil, nil
 	out, r := decideOnPod(pod, in)
 	if out.Verdict != workload.Inject {
 		return out, nil
@@ -44,27 +43,4 @@ func Adopt(in Input, a patches.Adoption) (Outcome, []corev1.EphemeralContainer) 
 		return out, nil
 	}
 	return out, containers
-}
-
-// vacated gives the quotas as they were before the pod: what it uses is in their status
-// already, and would be counted twice. Nothing that is passed is changed.
-func vacated(quotas []corev1.ResourceQuota, pod *workload.Pod) []corev1.ResourceQuota {
-	own := podUsage(pod, nil)
-	out := make([]corev1.ResourceQuota, len(quotas))
-	for i := range quotas {
-		out[i] = quotas[i]
-		if !quotaApplies(&quotas[i], pod) {
-			continue
-		}
-		out[i].Status.Used = corev1.ResourceList{}
-		for name, used := range quotas[i].Status.Used {
-			left := used.DeepCopy()
-			left.Sub(own[quotaName(name)])
-			if left.Sign() < 0 { // the status was written before the pod was counted
-				left = resource.Quantity{}
-			}
-			out[i].Status.Used[name] = left
-		}
-	}
-	return out
 }

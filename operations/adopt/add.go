@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -31,8 +30,7 @@ type turn struct {
 // good is looked for first, so that it is told however many are waiting.
 func (c *controller) add(ctx context.Context, t *turn, one *candidate) {
 	if one.memory.until.After(c.Clock()) {
-		one.step.Until = one.memory.until
-		one.refuse(ReasonRefused, fmt.Sprintf("the API server has not taken its containers; tried again at %s", one.step.Until.UTC().Format(time.RFC3339)))
+		one.again()
 		return
 	}
 	out, ok := c.judge(ctx, t, one)
@@ -45,7 +43,7 @@ func (c *controller) add(ctx context.Context, t *turn, one *candidate) {
 	}
 	node, err := c.node(ctx, one.pod.Spec.NodeName)
 	if err != nil {
-		t.left = true
+		c.unread(ctx, t, one, "its node "+one.pod.Spec.NodeName, err)
 		return
 	}
 	if reason, text := Judge(one.pod, node, out); reason != "" {
@@ -82,9 +80,8 @@ func (c *controller) judge(ctx context.Context, t *turn, one *candidate) (out we
 		return out, false
 	}
 	t.reads--
-	live := c.live(ctx, one)
+	live := c.live(ctx, t, one)
 	if live == nil {
-		t.left = true
 		return out, false
 	}
 	out, containers := c.made(one, live, c.adoption(one))
@@ -103,6 +100,10 @@ func (c *controller) judge(ctx context.Context, t *turn, one *candidate) (out we
 // compare finds out whether what waits would be added otherwise now. That shows at the next
 // look.
 func (c *controller) compare(ctx context.Context, t *turn, one *candidate) {
+	if one.memory.until.After(c.Clock()) {
+		one.again()
+		return
+	}
 	j := one.memory.judged
 	_, ok := c.judge(ctx, t, one)
 	if ok && one.memory.judged != j {
@@ -135,19 +136,20 @@ func digests(containers []corev1.EphemeralContainer) map[patches.Role]string {
 }
 
 // live reads the very pod of a candidate; nil where that cannot be had now.
-func (c *controller) live(ctx context.Context, one *candidate) *corev1.Pod {
+func (c *controller) live(ctx context.Context, t *turn, one *candidate) *corev1.Pod {
 	live, err := c.server.pod(ctx, client.ObjectKeyFromObject(one.pod))
-	if err != nil && !apierrors.IsNotFound(err) {
-		log.FromContext(ctx).Error(err, "a running pod is not read", "namespace", one.pod.Namespace, "pod", one.pod.Name)
-	}
-	if err != nil || live.UID != one.pod.UID {
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		c.unread(ctx, t, one, "it", err)
+		return nil
+	case err != nil, live.UID != one.pod.UID:
+		t.left = true
 		return nil
 	}
 	return live
 }
 
-// made decides on a pod that was just read, and makes its containers. Quotas and limit ranges
-// are left out of it: an ephemeral container has no resources that they could bound.
+// made decides on a pod that was just read, and makes its containers.
 func (c *controller) made(one *candidate, live *corev1.Pod, a patches.Adoption) (webhook.Outcome, []corev1.EphemeralContainer) {
 	raw, err := json.Marshal(live)
 	if err != nil {
@@ -162,14 +164,15 @@ func (c *controller) made(one *candidate, live *corev1.Pod, a patches.Adoption) 
 // to be done. It tells whether the pod keeps its place: also where it is not known whether
 // anything was added, or somebody else was quicker.
 func (c *controller) graft(ctx context.Context, t *turn, one *candidate, node *corev1.Node) bool {
-	live := c.live(ctx, one)
+	live := c.live(ctx, t, one)
 	if live == nil {
 		return false
 	}
-	one.memory.unsure = false
+	one.memory.unsure = time.Time{}
 	delete(c.pairs, live.Namespace) // the containers say what they were added with
+	pair, noPair := c.pair(ctx, live.Namespace)
 	facts := Of(live)
-	facts.Asked, facts.Pair, facts.Digests = Asks(one.namespace, live), c.pair(ctx, live.Namespace), one.facts.Digests
+	facts.Asked, facts.Pair, facts.Digests = Asks(one.namespace, live), pair, one.facts.Digests
 	facts.Now, facts.PerDay, facts.Backoff = c.Clock(), c.PerDay, c.Backoff
 	step := Plan(facts)
 	if step.Do != DoAdd {
@@ -187,14 +190,15 @@ func (c *controller) graft(ctx context.Context, t *turn, one *candidate, node *c
 		one.refuse(Reason(workload.ReasonInternalError), fmt.Sprintf("%d containers were made for it", len(containers)))
 		return false
 	case facts.Pair == "" && slices.ContainsFunc(containers, func(e corev1.EphemeralContainer) bool { return takesPair(&e) }):
-		one.refuse(ReasonNoPair, "its namespace has no Secret "+api.SecretGRPC+" yet, which the controller makes there; see kubectl stategraft check")
+		one.refuse(ReasonNoPair, lacksPair(noPair))
 		return false
 	}
 	after, err := c.server.add(ctx, live, containers)
 	if err != nil {
 		return c.failed(ctx, t, one, err)
 	}
-	one.memory.added, one.memory.refused, one.memory.until = slim(after), 0, time.Time{}
+	one.memory.added = slim(after)
+	one.memory.succeed()
 	one.facts.Parts, one.step.State = partsOf(containers), StateAdopting
 	one.refuse("", "")
 	names := make([]string, 0, len(containers))
@@ -204,31 +208,6 @@ func (c *controller) graft(ctx context.Context, t *turn, one *candidate, node *c
 	}
 	log.FromContext(ctx).Info("containers added to a running pod", "namespace", live.Namespace, "pod", live.Name, "kind", out.Workload.Kind, "containers", names, "why", step.Text)
 	return true
-}
-
-// failed says what came of an addition that the API server did not carry out, and whether it
-// may have been, by us or by somebody quicker. That shows when the pod is read again; until
-// then it counts as being adopted, or another of its workload would be taken beside it.
-func (c *controller) failed(ctx context.Context, t *turn, one *candidate, err error) (maybe bool) {
-	switch {
-	case apierrors.IsNotFound(err), ctx.Err() != nil:
-		return false
-	case apierrors.IsConflict(err):
-		t.left = true
-		return true
-	}
-	until := one.memory.fail(c.Clock(), c.Backoff)
-	one.step.Until = until
-	log.FromContext(ctx).Error(err, "containers are not added to a running pod", "namespace", one.pod.Namespace, "pod", one.pod.Name, "again", until)
-	one.memory.unsure = unanswered(err)
-	one.refuse(ReasonRefused, fmt.Sprintf("the API server does not take its containers: %s", workload.Clip(err.Error(), 600)))
-	return one.memory.unsure
-}
-
-// unanswered tells whether the API server may have carried out what came back as an error.
-func unanswered(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnexpectedServerError(err)
 }
 
 // restoring names the Restore that is about a pod and not over; empty for none.

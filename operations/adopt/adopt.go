@@ -3,11 +3,12 @@
 // started anew.
 //
 //	judge.go, reason.go                  whether a pod can be adopted now
-//	plan.go, rounds.go                   what is to be done next with one pod
+//	plan.go, rounds.go, trouble.go       what is to be done next with one pod
 //	slots.go                             how many are adopted at once
 //	adopt.go                             Options, Add
 //	pass.go, candidate.go                one look at all pods
 //	add.go, label.go, tell.go, bad.go    what is done
+//	failed.go                            and what if it cannot be
 //	memory.go, lookups.go                what is kept in between
 //	watch.go, slim.go                    which pods are watched, and how little of them is kept
 //	server.go                            what the API server is asked for and told

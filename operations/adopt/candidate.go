@@ -38,7 +38,7 @@ func (c *candidate) refuse(reason Reason, text string) { c.reason, c.text = reas
 
 // busy is the pod as one that is being adopted; nil for one that is not.
 func (c *candidate) busy() *Busy {
-	unsure := c.step.Do == DoAdd && c.memory.unsure && c.memory.until.After(c.facts.Now)
+	unsure := c.step.Do == DoAdd && c.memory.unsure.After(c.facts.Now)
 	if !unsure && (!c.facts.Asked || c.step.State == StateNone || c.step.State == StateAdopted) {
 		return nil
 	}

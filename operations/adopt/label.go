@@ -3,12 +3,14 @@ package adopt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/workload"
@@ -27,6 +29,9 @@ func (c *controller) label(ctx context.Context, one *candidate) {
 	}
 	now := c.Clock()
 	if one.memory.until.After(now) {
+		if one.step.Until = one.memory.until; one.step.Do == DoLabel {
+			one.again()
+		}
 		return
 	}
 	if again := one.memory.written.Add(labelAgain); again.After(now) {
@@ -36,7 +41,8 @@ func (c *controller) label(ctx context.Context, one *candidate) {
 	err := c.server.label(ctx, one.pod, kind)
 	switch {
 	case err == nil:
-		one.memory.refused, one.memory.written = 0, now
+		one.memory.succeed()
+		one.memory.written = now
 		log.FromContext(ctx).Info("label of an adopted pod written", "namespace", one.pod.Namespace, "pod", one.pod.Name, "kind", kind)
 		if kind == "" {
 			delete(one.memory.told, eventAdopted)
@@ -46,8 +52,11 @@ func (c *controller) label(ctx context.Context, one *candidate) {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):
 		one.step.Until = c.Clock().Add(min(soon, c.Every)) // the watch is a little behind
 	default:
-		one.step.Until = one.memory.fail(c.Clock(), c.Backoff)
-		log.FromContext(ctx).Error(err, "the label of an adopted pod is not written", "namespace", one.pod.Namespace, "pod", one.pod.Name, "again", one.step.Until)
+		reason, text := one.reason, one.text
+		c.putOff(ctx, one, fmt.Sprintf("the API server does not take a change of its label %s, by which it is found: %s", api.LabelInjected, workload.Clip(err.Error(), 600)), err)
+		if one.step.Do == DoUnlabel {
+			one.refuse(reason, text) // why nothing serves comes first
+		}
 	}
 }
 

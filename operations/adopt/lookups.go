@@ -49,7 +49,6 @@ func (c *controller) node(ctx context.Context, name string) (*corev1.Node, error
 		node, err = nil, nil
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "the node of a running pod is not read", "node", name)
 		return nil, err
 	}
 	c.nodes[name] = readNode{node, now}
@@ -57,8 +56,8 @@ func (c *controller) node(ctx context.Context, name string) (*corev1.Node, error
 }
 
 // pair is the digest of a namespace's api.SecretGRPC, read every ten minutes: it is renewed
-// long before it ends. Empty where it is not known.
-func (c *controller) pair(ctx context.Context, namespace string) string {
+// long before it ends. Empty where it is not known, with an error where it may be there.
+func (c *controller) pair(ctx context.Context, namespace string) (string, error) {
 	now := c.Clock()
 	for other, read := range c.pairs {
 		if now.Sub(read.at) >= min(pairFor, c.Every*60) {
@@ -66,15 +65,15 @@ func (c *controller) pair(ctx context.Context, namespace string) string {
 		}
 	}
 	if read, ok := c.pairs[namespace]; ok {
-		return read.digest
+		return read.digest, nil
 	}
 	digest, err := c.Pair(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "it is not known whether the certificates of adopted pods are those of now", "namespace", namespace)
-		return ""
+		return "", err
 	}
 	if digest != "" { // what is not there yet comes soon
 		c.pairs[namespace] = readPair{digest, now}
 	}
-	return digest
+	return digest, nil
 }

@@ -27,7 +27,8 @@ type memory struct {
 	added   *corev1.Pod      // as it was after containers were added, until the watch has that
 	refused int              // how often in a row the API server did not take them
 	until   time.Time        // before which it is not asked again
-	unsure  bool             // they may have been added all the same, which shows when it is read again
+	why     string           // not before then
+	unsure  time.Time        // until when they may be added all the same, which shows when it is read again
 	asked   bool             // it was asked for
 	told    map[string]*told // by the event's reason
 	written time.Time        // when its label was written last
@@ -79,7 +80,7 @@ const (
 // holds is how long a judgement holds.
 func holdsFor(out webhook.Outcome) time.Duration {
 	switch out.Reason {
-	case workload.ReasonHeldBack, workload.ReasonQuotaExceeded, workload.ReasonInternalError, workload.ReasonUnreadablePod:
+	case workload.ReasonHeldBack, workload.ReasonInternalError, workload.ReasonUnreadablePod:
 		return shortly
 	}
 	return longest
@@ -149,7 +150,8 @@ func (m *memory) newest(pod *corev1.Pod) *corev1.Pod {
 }
 
 // fail puts off the next try, and tells until when.
-func (m *memory) fail(now time.Time, steps []time.Duration) time.Time {
+func (m *memory) fail(now time.Time, steps []time.Duration, why string) time.Time {
+	m.why = why
 	if len(steps) == 0 {
 		steps = DefaultBackoff
 	}
@@ -157,3 +159,6 @@ func (m *memory) fail(now time.Time, steps []time.Duration) time.Time {
 	m.refused++
 	return m.until
 }
+
+// succeed has the next try be the first again.
+func (m *memory) succeed() { m.refused, m.until, m.why = 0, time.Time{}, "" }

@@ -150,8 +150,12 @@ func (c *controller) asking(ctx context.Context) (map[string]*metav1.PartialObje
 	for i := range list.Items {
 		namespace := &list.Items[i]
 		labelled := scope.Asks(namespace, c.Namespace)
-		if labelled && namespace.DeletionTimestamp == nil {
+		switch {
+		case namespace.DeletionTimestamp != nil:
+		case labelled:
 			c.tellBad("Namespace", namespace)
+		default:
+			c.tellUnlabelled(namespace)
 		}
 		asks := labelled && namespace.Annotations[api.AnnotationAdopt] == api.AdoptRunning
 		if namespace.DeletionTimestamp == nil && (asks || c.single.has(namespace.Name)) {
@@ -164,7 +168,7 @@ func (c *controller) asking(ctx context.Context) (map[string]*metav1.PartialObje
 // survey finds the pods that were adopted or are to be, and what is to be done with each.
 func (c *controller) survey(ctx context.Context, asking map[string]*metav1.PartialObjectMetadata) (all []*candidate) {
 	for name, namespace := range asking {
-		pair, said, config := "", hashOf(namespace), c.Config()
+		pair, read, said, config := "", false, hashOf(namespace), c.Config()
 		for _, pod := range c.source.pods(name) {
 			if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 				continue
@@ -172,15 +176,16 @@ func (c *controller) survey(ctx context.Context, asking map[string]*metav1.Parti
 			memory := c.memories.of(pod)
 			pod = memory.newest(pod)
 			facts := Of(pod)
-			if facts.Labelled && len(facts.Parts) == 0 {
+			if facts.Labelled && len(facts.Parts) == 0 && created(pod) {
 				continue // injected
 			}
 			facts.Asked = Asks(namespace, pod) && scope.Asks(namespace, c.Namespace)
 			if !facts.Asked && len(facts.Parts) == 0 {
 				continue
 			}
-			if pair == "" && len(facts.Parts) > 0 {
-				pair = c.pair(ctx, name)
+			if !read && len(facts.Parts) > 0 {
+				pair, _ = c.pair(ctx, name) // whose error is logged; with what is not known nothing is compared
+				read = true
 			}
 			facts.Pair, facts.Now, facts.PerDay, facts.Backoff = pair, c.Clock(), c.PerDay, c.Backoff
 			by := memory.fingerprint(pod, said, len(facts.Parts), config)

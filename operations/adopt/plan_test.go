@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
 	"github.com/stategraft/stategraft/patches"
@@ -22,12 +23,22 @@ func TestPlan(t *testing.T) {
 		at   time.Duration // after the first round
 		want string
 	}{
-		"nothing yet":               {func(*corev1.Pod) {}, nil, 0, " add 1 all"},
-		"nothing yet, not asked":    {func(*corev1.Pod) {}, func(p *Pod) { p.Asked = false }, 0, "  not-asked"},
-		"a name of ours by others":  {func(p *corev1.Pod) { foreign(p, "stategraft-medusa-7") }, nil, 0, " add 8 all"},
-		"just added":                {func(p *corev1.Pod) { round(p, start, cassandra) }, nil, time.Hour, "adopting"},
-		"being made":                {func(p *corev1.Pod) { round(p, start, cassandra); is(p, agent, waits("ContainerCreating")) }, nil, time.Hour, "adopting"},
-		"the agent installs":        {func(p *corev1.Pod) { round(p, start, cassandra); allUp(p); is(p, agent, runs) }, nil, time.Hour, "adopting"},
+		"nothing yet":              {func(*corev1.Pod) {}, nil, 0, " add 1 all"},
+		"nothing yet, not asked":   {func(*corev1.Pod) {}, func(p *Pod) { p.Asked = false }, 0, "  not-asked"},
+		"a name of ours by others": {func(p *corev1.Pod) { foreign(p, "stategraft-medusa-7") }, nil, 0, " add 8 all"},
+		"just added":               {func(p *corev1.Pod) { round(p, start, cassandra) }, nil, time.Hour, "adopting"},
+		"being made":               {func(p *corev1.Pod) { round(p, start, cassandra); is(p, agent, waits("ContainerCreating")) }, nil, time.Hour, "adopting"},
+		"the agent installs":       {func(p *corev1.Pod) { bringing(p, runsSince(start)) }, nil, time.Minute, "adopting"},
+		"it brings nothing":        {func(p *corev1.Pod) { bringing(p, runsSince(start)) }, nil, time.Hour, "waiting"},
+		"one was long pulled":      {func(p *corev1.Pod) { bringing(p, runsSince(start.Add(59*time.Minute))) }, nil, time.Hour, "adopting"},
+		"one is pulled":            {func(p *corev1.Pod) { bringing(p, waits("ContainerCreating")) }, nil, time.Hour, "adopting"},
+		"nothing in a later round": {func(p *corev1.Pod) {
+			up(p)
+			is(p, medusa, ended(1, start))
+			round(p, start, cassandra, medusa)
+			is(p, agent, runsSince(start))
+			is(p, medusa, runsSince(start))
+		}, nil, time.Hour, "waiting"},
 		"up":                        {func(p *corev1.Pod) { round(p, start, cassandra); allUp(p) }, nil, 0, "adopted label"},
 		"up and labelled":           {func(p *corev1.Pod) { round(p, start, cassandra); allUp(p); label(p) }, nil, 0, "adopted"},
 		"up, not asked any more":    {func(p *corev1.Pod) { round(p, start, cassandra); allUp(p) }, func(p *Pod) { p.Asked = false }, 0, "adopted"},
@@ -170,6 +181,18 @@ func described(s Step) string {
 }
 
 func label(p *corev1.Pod) { p.Labels = map[string]string{api.LabelInjected: "cassandra"} }
+
+// bringing has an agent that has run since the start, and a Medusa that does so.
+func bringing(p *corev1.Pod, medusa corev1.ContainerState) {
+	round(p, start, cassandra)
+	is(p, patches.RoleAgent, runsSince(start))
+	is(p, patches.RoleSnapshot, runsSince(start))
+	is(p, patches.RoleMedusa, medusa)
+}
+
+func runsSince(at time.Time) corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+}
 
 // up has been adopted.
 func up(p *corev1.Pod) {

@@ -1,9 +1,7 @@
 package adopt
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +9,6 @@ import (
 	"github.com/stategraft/stategraft/certs"
 	"github.com/stategraft/stategraft/operations/adopted"
 	"github.com/stategraft/stategraft/patches"
-	"github.com/stategraft/stategraft/workload"
 )
 
 // Round is what was added to a pod at one time: an agent, which of Cassandra brings the
@@ -54,10 +51,11 @@ type looked struct {
 	newest map[patches.Role]*adopted.Part
 	agent  bool // the agent is what serves, as of Anna
 	parts  []adopted.Part
+	now    time.Time
 }
 
 func look(p Pod) looked {
-	l := looked{rounds: Rounds(p.Parts), newest: map[patches.Role]*adopted.Part{}, agent: true, parts: p.Parts}
+	l := looked{rounds: Rounds(p.Parts), newest: map[patches.Role]*adopted.Part{}, agent: true, parts: p.Parts, now: p.Now}
 	for _, role := range patches.Roles {
 		if part := adopted.Newest(p.Parts, role); part != nil {
 			l.newest[role] = part
@@ -92,59 +90,6 @@ func (l *looked) each() (parts []*adopted.Part) {
 		}
 	}
 	return parts
-}
-
-func (l *looked) state() State {
-	all := l.each()
-	waits := func(p *adopted.Part) bool {
-		return p.State() == adopted.Waiting && !startingUp[p.Status.State.Waiting.Reason]
-	}
-	switch {
-	case slices.ContainsFunc(all, l.ended), slices.ContainsFunc(all, waits):
-		return StateWaiting
-	case slices.ContainsFunc(all, func(p *adopted.Part) bool { return !l.up(p) }):
-		return StateAdopting
-	}
-	return StateAdopted
-}
-
-// startingUp are the reasons of waiting that are no trouble (k8s.io/kubernetes/pkg/kubelet,
-// kubelet_pods.go: ContainerCreating, PodInitializing).
-var startingUp = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
-
-// text says what is the matter with the parts.
-func (l *looked) text() string {
-	var said []string
-	for _, p := range l.each() {
-		switch {
-		case l.ended(p):
-			t := p.Status.State.Terminated
-			said = append(said, fmt.Sprintf("%s ended with status %d (%s)", p.Container.Name, t.ExitCode, t.Reason))
-		case p.State() == adopted.Waiting && !startingUp[p.Status.State.Waiting.Reason]:
-			w := p.Status.State.Waiting
-			said = append(said, fmt.Sprintf("%s waits: %s: %s", p.Container.Name, w.Reason, workload.Clip(w.Message, 200)))
-		}
-	}
-	return joined(said...)
-}
-
-// cause says who has which trouble. A kubelet that pulls an image says two things in turn
-// for as long as it fails, each with other words.
-func (l *looked) cause() string {
-	var all []string
-	for _, p := range l.each() {
-		switch {
-		case l.ended(p):
-			all = append(all, p.Container.Name+" ended")
-		case p.State() == adopted.Waiting && !startingUp[p.Status.State.Waiting.Reason]:
-			why := p.Status.State.Waiting.Reason
-			if strings.Contains(why, "Image") || strings.Contains(why, "Registry") {
-				why = "image"
-			}
-			all = append(all, p.Container.Name+" waits: "+why)
-		}
-	}
-	return joined(all...)
 }
 
 // serves tells whether any part that the controllers ask runs, also one that is not the

@@ -26,6 +26,13 @@ func slim(pod *corev1.Pod) *corev1.Pod {
 	if revision, ok := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; ok {
 		metav1.SetMetaDataLabel(&kept.ObjectMeta, appsv1.ControllerRevisionHashLabelKey, revision)
 	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if workload.Own(list[i].Name) {
+				kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: list[i].Name})
+			}
+		}
+	}
 	kept.Spec.NodeName = pod.Spec.NodeName
 	for i := range pod.Spec.EphemeralContainers {
 		c := &pod.Spec.EphemeralContainers[i]
@@ -47,6 +54,10 @@ func slim(pod *corev1.Pod) *corev1.Pod {
 	}
 	return kept
 }
+
+// created tells of a slim pod whether it was created with a container of ours. The label
+// alone may be in a template that was copied from a pod, whoever did that.
+func created(slim *corev1.Pod) bool { return len(slim.Spec.Containers) > 0 }
 
 // read are the variables of a part that are read of one that is there.
 var read = []string{patches.EnvAdopted, patches.EnvAdoptedAt, patches.EnvAdoptedPair, patches.EnvAdoptedRenew, patches.EnvAdoptedDigest, patches.EnvNodePort, envCertificate}

@@ -49,7 +49,7 @@ var forbidden = []struct {
 // label but its own.
 func TestAllowedToController(t *testing.T) {
 	t.Parallel()
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 15*time.Minute)
 	const prefix = "allowed-"
 	w, stop, err := e.Witness(ctx, prefix, usual(), nil, nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func tries(ctx context.Context, as kubernetes.Interface, pod *corev1.Pod, more .
 // Pods of the restricted Pod Security Standard are adopted in namespaces that enforce it.
 func TestRestricted(t *testing.T) {
 	t.Parallel()
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 15*time.Minute)
 	const namespace = "restricted"
 	w, stop, err := e.Witness(ctx, namespace, usual(), nil, nil)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestCorpus(t *testing.T) {
 		t.Skipf("the containers of each are looked at elsewhere: set %s=full", ScaleEnv)
 	}
 	t.Parallel()
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 15*time.Minute)
 	const namespace = "corpus"
 	all, err := rows(e.Root)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []string
-	err = await(ctx, time.Minute, "the pods of the corpus to be adopted", func(ctx context.Context) (bool, error) {
+	err = await(ctx, 3*time.Minute, "the pods of the corpus to be adopted", func(ctx context.Context) (bool, error) {
 		pods, err := town.Pods(ctx)
 		if err != nil {
 			return false, err

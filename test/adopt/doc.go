@@ -15,5 +15,6 @@
 //	scaled.go    the controller of adoption with a clock that goes faster
 //	figures.go   what the controller tells of itself
 //	items.go     what the tests show
-//	*_test.go    limits, reasons, corpus, ended, waits, killed, allowed
+//	*_test.go    limits, reasons, corpus, ended, waits, killed, leaders, restarted, renewed
+//	             (with sidecars that answer), allowed
 package adopt

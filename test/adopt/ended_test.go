@@ -52,7 +52,7 @@ func script(pod *corev1.Pod, c *corev1.EphemeralContainer) simulated.Play {
 // Containers that do not stay up are followed by others with the backoff that is said, as
 // many times a day as is said, and then by none; a day has some minutes here.
 func TestKilledAgainAndAgain(t *testing.T) {
-	ctx, e := start(t, 15*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const namespace = "ended"
 	times := 720
 	if full() {
@@ -60,7 +60,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	}
 	clock := simulated.Faster(time.Now(), times)
 	limits := usual()
-	limits.Off = time.Duration(times) * 10 * time.Second
+	limits.Off = time.Duration(times) * 30 * time.Second
 	w, stop, err := e.Witness(ctx, namespace, limits, clock, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,9 +97,9 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	if err := town.Label(ctx, api.AdoptRunning); err != nil {
 		t.Fatal(err)
 	}
-	if err := await(ctx, 5*time.Minute, "the rounds of a day", func(context.Context) (bool, error) {
+	if err := await(ctx, 10*time.Minute, "the rounds of a day", func(context.Context) (bool, error) {
 		for name, want := range rounds {
-			if got := len(w.Rounds(namespace, name+"-0")); got < want {
+			if got := within(w.Rounds(namespace, name+"-0"), limits.Day); got < want {
 				return false, fmt.Errorf("%s: %d of %d", name, got, want)
 			}
 		}
@@ -110,8 +110,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	// For longer than was ever waited nothing more comes.
 	pause(ctx, 50*time.Minute/time.Duration(times))
 	for name, want := range rounds {
-		if got := len(w.Rounds(namespace, name+"-0")); got != want {
-			t.Errorf("%s: %d rounds, want %d", name, got, want)
+		if got := within(w.Rounds(namespace, name+"-0"), limits.Day); got != want {
+			t.Errorf("%s: %d rounds within a day, want %d", name, got, want)
 		}
 	}
 	var waited []time.Duration
@@ -121,6 +121,17 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	}
 	tally := w.Of(namespace)
 	figure(t, "of %d pods whose containers end or wait each in another way none got more than %d rounds a day, with %d containers, one after %v", len(rounds), tally.MostRounds, tally.MostContainers, waited)
+}
+
+// within counts those of the rounds that came within so long of the first: on a busy machine
+// the day may be over before the test is.
+func within(rounds []time.Time, day time.Duration) (n int) {
+	for _, at := range rounds {
+		if at.Sub(rounds[0]) < day {
+			n++
+		}
+	}
+	return n
 }
 
 // pair is what is known of the sidecars' Secret: the controller, which asks the API server
@@ -133,7 +144,7 @@ func (t *Town) paired(ctx context.Context) error {
 	if err := t.Label(ctx, ""); err != nil {
 		return err
 	}
-	return await(ctx, time.Minute, "the Secret of the sidecars", func(ctx context.Context) (bool, error) {
+	return await(ctx, 3*time.Minute, "the Secret of the sidecars", func(ctx context.Context) (bool, error) {
 		_, err := t.Client.CoreV1().Secrets(t.Namespace).Get(ctx, api.SecretGRPC, metav1.GetOptions{})
 		return err == nil, err
 	})
@@ -184,8 +195,7 @@ func TestWholeLife(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	pause(ctx, 2*time.Second) // for what is under way
-	before := w.Of(namespace)
+	before := settled(ctx, t, w, namespace)
 	pause(ctx, 3*time.Second)
 	after := w.Of(namespace)
 	if before != after {

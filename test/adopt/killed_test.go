@@ -25,7 +25,7 @@ import (
 // hold over it all, and in the end every pod is adopted, or was created anew with its
 // sidecars. Where there is the time for the backoff, the first Medusa of some is killed too.
 func TestControllerKilled(t *testing.T) {
-	ctx, e := start(t, 15*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	random := seeded(t)
 	const namespace, each = "killed", 3
 	workloads, kills := 6, 3
@@ -70,7 +70,7 @@ func TestControllerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nothing more comes afterwards.
-	before := w.Of(namespace)
+	before := settled(ctx, t, w, namespace)
 	pause(ctx, lull())
 	after := w.Of(namespace)
 	if before != after {

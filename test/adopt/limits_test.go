@@ -47,12 +47,19 @@ func TestLimits(t *testing.T) {
 	}
 	var towns []*Town
 	defer func() { look(ctx, t, w, stop, towns...) }()
+	// However busy the machine is: nothing comes up before as many as half the limit are at it.
+	script := func(pod *corev1.Pod, c *corev1.EphemeralContainer) simulated.Play {
+		if w.Most().InAll < usual().InAll/2 {
+			return simulated.Play{Waits: "ContainerCreating"}
+		}
+		return slowly(pod, c)
+	}
 	for i := range namespaces {
 		var sets []*appsv1.StatefulSet
 		for j := range workloads / namespaces {
 			sets = append(sets, Cassandra(fmt.Sprintf("ring-%02d", j), each))
 		}
-		town, err := e.Settle(ctx, fmt.Sprint(prefix, i), simulated.Played{Node: place, Script: slowly}, sets...)
+		town, err := e.Settle(ctx, fmt.Sprint(prefix, i), simulated.Played{Node: place, Script: script}, sets...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +100,7 @@ func TestLimits(t *testing.T) {
 
 // labelled waits until all pods carry the label by which the other controllers find them.
 func (t *Town) labelled(ctx context.Context) error {
-	return await(ctx, time.Minute, "the pods of "+t.Namespace+" to be labelled", func(ctx context.Context) (bool, error) {
+	return await(ctx, 3*time.Minute, "the pods of "+t.Namespace+" to be labelled", func(ctx context.Context) (bool, error) {
 		pods, err := t.Pods(ctx)
 		for i := range pods {
 			if pods[i].Labels[api.LabelInjected] == "" {

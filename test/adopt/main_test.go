@@ -71,7 +71,7 @@ func seeded(t *testing.T) *rand.Rand {
 // usual are the limits where nobody says otherwise.
 func usual() witness.Limits {
 	return witness.Limits{PerWorkload: 1, PerNode: adopt.DefaultPerNode, InAll: adopt.DefaultInAll, PerDay: adopt.DefaultPerDay,
-		Day: 24 * time.Hour, Counts: adopt.DefaultPatience, Backoff: adopt.DefaultBackoff, Off: 20 * time.Second}
+		Day: 24 * time.Hour, Counts: adopt.DefaultPatience, Backoff: adopt.DefaultBackoff, Off: time.Minute}
 }
 
 // look has a witness look on until the test ends, which then fails for what it saw.
@@ -107,6 +107,23 @@ func lull() time.Duration {
 		return 25 * time.Second
 	}
 	return 5 * time.Second
+}
+
+// settled waits until nothing more is seen of a namespace's pods, of which the witness
+// hears a moment later than whoever asks, and answers what was seen.
+func settled(ctx context.Context, t *testing.T, w *witness.Witness, namespace string) witness.Tally {
+	t.Helper()
+	before := w.Of(namespace)
+	if err := await(ctx, time.Minute, "the witness to have seen all", func(ctx context.Context) (bool, error) {
+		pause(ctx, 2*time.Second)
+		now := w.Of(namespace)
+		quiet := now == before
+		before = now
+		return quiet, nil
+	}); err != nil {
+		t.Error(err)
+	}
+	return before
 }
 
 // figure logs what was measured, where the command that shows it finds it.

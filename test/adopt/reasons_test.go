@@ -49,7 +49,7 @@ var lefts = []left{
 // passes is waited for, and then they are adopted.
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	ctx, e := start(t, 10*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const namespace = "reasons"
 	var well atomic.Bool
 	on := map[string]string{}
@@ -127,7 +127,7 @@ func TestReasons(t *testing.T) {
 
 // adopted waits for pods to be adopted.
 func (t *Town) adopted(ctx context.Context, names ...string) error {
-	return await(ctx, 2*time.Minute, "pods to be adopted", func(ctx context.Context) (bool, error) {
+	return await(ctx, 4*time.Minute, "pods to be adopted", func(ctx context.Context) (bool, error) {
 		for _, name := range names {
 			pod, err := t.Pod(ctx, name)
 			if err != nil {
@@ -189,7 +189,7 @@ func (t *Town) told() (n int) {
 
 // wanted waits until the events and the metric tell what is to be told.
 func (t *Town) wanted(ctx context.Context) (series int, err error) {
-	err = await(ctx, time.Minute, "the reasons to be told", func(ctx context.Context) (bool, error) {
+	err = await(ctx, 3*time.Minute, "the reasons to be told", func(ctx context.Context) (bool, error) {
 		refused, err := t.Series(ctx, "stategraft_adoption_refused_pods")
 		if err != nil {
 			return false, err
@@ -222,7 +222,7 @@ func (t *Town) wanted(ctx context.Context) (series int, err error) {
 // namespace allows injection, and nowhere else.
 func TestNotAsked(t *testing.T) {
 	t.Parallel()
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 15*time.Minute)
 	const prefix = "asked-"
 	w, stop, err := e.Witness(ctx, prefix, usual(), nil, func(pod *corev1.Pod) string {
 		if pod.Namespace != prefix+"labelled" {

@@ -73,7 +73,7 @@ func (t *Town) Run(ctx context.Context, sets ...*appsv1.StatefulSet) error {
 		}
 		t.pods += int(*set.Spec.Replicas)
 	}
-	return await(ctx, 2*time.Minute, fmt.Sprintf("%d pods of %s to run", t.pods, t.Namespace), func(ctx context.Context) (bool, error) {
+	return await(ctx, 4*time.Minute, fmt.Sprintf("%d pods of %s to run", t.pods, t.Namespace), func(ctx context.Context) (bool, error) {
 		pods, err := t.Pods(ctx)
 		running := 0
 		for i := range pods {
@@ -137,7 +137,7 @@ func (t *Town) Leave(ctx context.Context) error {
 	if err := t.Client.AppsV1().StatefulSets(t.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("removing the StatefulSets of %s: %w", t.Namespace, err)
 	}
-	return await(ctx, time.Minute, "the pods of "+t.Namespace+" to go", func(ctx context.Context) (bool, error) {
+	return await(ctx, 3*time.Minute, "the pods of "+t.Namespace+" to go", func(ctx context.Context) (bool, error) {
 		pods, err := t.Pods(ctx)
 		return len(pods) == 0, err
 	})

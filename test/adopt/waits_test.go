@@ -19,7 +19,7 @@ import (
 // are adopted, still with one round each.
 func TestWaits(t *testing.T) {
 	t.Parallel()
-	ctx, e := start(t, 10*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const prefix, each = "waits-", 3
 	w, stop, err := e.Witness(ctx, prefix, usual(), nil, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestWaits(t *testing.T) {
 		}
 	}
 	up := func(namespace string) error {
-		return await(ctx, 2*time.Minute, "the pods of "+namespace+" to be adopted", func(context.Context) (bool, error) {
+		return await(ctx, 4*time.Minute, "the pods of "+namespace+" to be adopted", func(context.Context) (bool, error) {
 			got := w.Of(namespace)
 			if got.Up != each {
 				return false, fmt.Errorf("%d of %d are", got.Up, each)
@@ -66,6 +66,13 @@ func TestWaits(t *testing.T) {
 	waited := lull()
 	if full() {
 		waited = 2 * time.Minute
+	}
+	for _, town := range []*Town{image, secret} {
+		if err := await(ctx, 2*time.Minute, "a pod of "+town.Namespace+" to be given containers", func(context.Context) (bool, error) {
+			return w.Of(town.Namespace).Rounds > 0, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pause(ctx, waited)
 	for _, town := range []*Town{image, secret} {

@@ -160,6 +160,9 @@ func (f *Follower) stands(ctx context.Context, name string, pod *corev1.Pod) Pod
 		p.Containers = nil // which are not there yet
 		f.listen(pod, &p)
 	}
+	if s, ok := f.events[pod.UID]; ok && p.State == StateAdopting && s.Reason == adopt.ReasonRefused && !s.At.Before(f.since.Truncate(time.Second)) {
+		p.Message += "; " + s.Text
+	}
 	return p
 }
 

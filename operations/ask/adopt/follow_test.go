@@ -65,6 +65,8 @@ func TestFollow(t *testing.T) {
 		{"image is missing", film{pulls}, nil, "", "adopting: stategraft-agent-1 is done, stategraft-medusa-2 waits (ErrImagePull: no such image)", ""},
 		{"killed", film{database("c-0", agent, with("stategraft-medusa-2", endedWith(137, "OOMKilled")))}, nil, "",
 			"adopting: stategraft-agent-1 is done, stategraft-medusa-2 has ended with status 137 (OOMKilled)", ""},
+		{"a label refused", film{database("c-0", agent, medusa)}, []client.Object{event(plain, "NotAdopted", "refused: no label", -time.Second), event(plain, "NotAdopted", "no-pair: before", 0)}, "",
+			"adopting: stategraft-agent-1 is done, stategraft-medusa-2 runs; no label", ""},
 		{"others are first", film{plain}, []client.Object{event(plain, "NotAdopted", "waits-for-others: c-1 of its workload is being adopted", -time.Second)}, "",
 			"waits (waits-for-others): c-1 of its workload is being adopted", ""},
 		{"a quota", film{plain}, []client.Object{event(plain, "NotAdopted", "waits-for-others: c-1 is", 0), event(plain, "NotAdopted", "quota-exceeded: it exceeds q", -time.Second)}, "",
@@ -89,7 +91,7 @@ func TestFollow(t *testing.T) {
 		var lines []string
 		f := Follower{Client: cluster, Looker: looker(cluster), Namespace: "prod", Renew: c.renew, Every: time.Millisecond,
 			Said: func(p Pod) { lines = append(lines, p.Line()) }, Note: func(string) {}}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if c.ends == "" { // what is to be seen is seen at the first looks
 			looks := 0
 			f.Client = counting(cluster, func() {
@@ -173,7 +175,7 @@ func TestFollowAlone(t *testing.T) {
 		"silent":      {errors.New("connection refused"), "the API server does not answer (connection refused); trying again", ""},
 		"no right":    {forbidden("pods"), "", "you have no right to get pods in namespace prod"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		looks := 0
 		cluster := store(interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 			pod, ok := o.(*corev1.Pod)

@@ -123,6 +123,9 @@ func (l *Looker) one(ctx context.Context, pod *corev1.Pod) Pod {
 		p.State, p.Containers, p.Message = StateAdopting, newest(parts), doing(parts)
 		facts := adopt.Of(pod)
 		facts.Asked, facts.Now = true, l.Now()
+		if stuck := adopt.Stuck(facts); stuck != "" {
+			p.Message = stuck
+		}
 		if step := adopt.Plan(facts); step.Reason == adopt.ReasonExhausted {
 			p.stop(step.Reason, step.Text)
 		}
@@ -181,6 +184,9 @@ func (l *Looker) judge(ctx context.Context, pod *corev1.Pod, p *Pod, a patches.A
 		return
 	case pod.Annotations[api.AnnotationAdopt] == api.AdoptNever:
 		p.Message = "its annotation " + api.AnnotationAdopt + "=" + api.AdoptNever + " is replaced"
+	}
+	if _, labelled := pod.Labels[api.LabelInjected]; labelled && !adopted.Is(pod) && l.Namespace.Annotations[api.AnnotationAdopt] != api.AdoptRunning {
+		p.Message = fmt.Sprintf("its label %[1]s, which it was created with, has it taken for a pod that has its sidecar: kubectl label pod %[2]s %[1]s-", api.LabelInjected, pod.Name)
 	}
 	p.State = StatePossible
 	for i := range containers {

@@ -172,3 +172,32 @@ func TestPasses(t *testing.T) {
 		t.Errorf("%d pass", passing)
 	}
 }
+
+// What has a pod wait although all of it runs, or be taken for what it is not, is said.
+func TestLookTroubles(t *testing.T) {
+	long := func(p *corev1.Pod) {
+		for i := range p.Status.EphemeralContainerStatuses {
+			p.Status.EphemeralContainerStatuses[i].State.Running.StartedAt = metav1.NewTime(noon.Add(-time.Hour))
+		}
+	}
+	asking := looker(nil)
+	asking.Namespace.Annotations = map[string]string{api.AnnotationAdopt: api.AdoptRunning}
+	for what, c := range map[string]struct {
+		by    *Looker
+		pod   *corev1.Pod
+		state State
+		says  string
+	}{
+		"brings nothing": {looker(nil), database("c-0", with("stategraft-agent-1", runs()), with("stategraft-medusa-2", runs()), long), StateAdopting,
+			"stategraft-agent-1 runs since 2026-11-30T11:00:00Z, and has not brought the agent's program to the others: its log (kubectl logs -c stategraft-agent-1)"},
+		"brings it": {looker(nil), database("c-0", with("stategraft-agent-1", runs()), with("stategraft-medusa-2", runs())), StateAdopting,
+			"stategraft-agent-1 runs, stategraft-medusa-2 runs"},
+		"a copied label":         {looker(nil), database("c-0", labelled), StatePossible, "kubectl label pod c-0 stategraft.io/injected-"},
+		"and the namespace asks": {asking, database("c-0", labelled), StatePossible, ""},
+	} {
+		got := c.by.Look(t.Context(), []corev1.Pod{*c.pod}, "")[0]
+		if got.State != c.state || !strings.Contains(got.Message, c.says) || c.says == "" && got.Message != "" {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
