@@ -119,7 +119,7 @@ func startController(t *testing.T, cp *cluster.ControlPlane, program string) (st
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second // and then SIGKILL
+	cmd.WaitDelay = 2 * time.Minute // and then SIGKILL
 	if err := cmd.Start(); err != nil {
 		cancel()
 		t.Fatal(err)

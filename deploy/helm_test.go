@@ -81,7 +81,7 @@ func rig(t *testing.T) (*cluster.ControlPlane, *render.Helm) {
 		}
 		shared.rig = cp
 		kubectl(t, cp, "", "apply", "-f", "testdata/crds")
-		kubectl(t, cp, "", "wait", "--for=condition=Established", "--timeout=60s", "-f", "testdata/crds")
+		kubectl(t, cp, "", "wait", "--for=condition=Established", "--timeout=180s", "-f", "testdata/crds")
 	}
 	shared.Unlock()
 	return shared.rig, newHelm(t, shared.rig.Kubeconfig())
@@ -100,7 +100,7 @@ func kubectl(t *testing.T, cp *cluster.ControlPlane, input string, args ...strin
 // awaitTrue waits until done answers true.
 func awaitTrue(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	awaitFor(t, time.Minute, what, done)
+	awaitFor(t, 3*time.Minute, what, done)
 }
 
 // awaitFor is awaitTrue with a limit of its own.

@@ -198,7 +198,7 @@ func TestPendingFailsClosed(t *testing.T) {
 	namespace(t, cp, calm, map[string]string{api.LabelInject: api.InjectEnabled})
 	namespace(t, cp, bare, nil)
 	kubectl(t, cp, "", "label", "namespace", "kube-public", home, "stategraft.io/inject=enabled", "stategraft.io/restoring=true")
-	kubectl(t, cp, "", "wait", "--for=create", "--timeout=60s", "serviceaccount/default", "-n", home)
+	kubectl(t, cp, "", "wait", "--for=create", "--timeout=180s", "serviceaccount/default", "-n", home)
 	refused := func() bool {
 		err := tryPod(t, cp, db, named("db-0"))
 		return err != nil && strings.Contains(err.Error(), "'"+pendingPolicy+"' denied request: failed to configure policy")

@@ -68,7 +68,7 @@ func applied(t *testing.T, manifest []byte) *cluster.ControlPlane {
 	awaitGone(t, cp)
 	kubectl(t, cp, string(manifest), "apply", "-f", "-")
 	if bytes.Contains(manifest, []byte("kind: CustomResourceDefinition")) {
-		kubectl(t, cp, "", append([]string{"wait", "--for=condition=Established", "--timeout=60s", "crd"}, crdNames...)...)
+		kubectl(t, cp, "", append([]string{"wait", "--for=condition=Established", "--timeout=180s", "crd"}, crdNames...)...)
 	}
 	t.Cleanup(func() {
 		_, err := cp.Kubectl(context.WithoutCancel(t.Context()), strings.NewReader(string(manifest)), "delete", "-f", "-", "--wait=false")
@@ -100,7 +100,7 @@ func awaitGone(t *testing.T, cp *cluster.ControlPlane) {
 	c, dyn := client(t, cp, ""), dynamicClient(t, cp)
 	// The controller of namespaces tries again after a while when it meets kinds that are
 	// just being removed.
-	awaitFor(t, 4*time.Minute, "what another test made to be gone", func() bool {
+	awaitFor(t, 10*time.Minute, "what another test made to be gone", func() bool {
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), home, metav1.GetOptions{})
 		gone := apierrors.IsNotFound(err)
 		for _, name := range crdNames {

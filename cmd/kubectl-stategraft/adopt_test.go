@@ -147,9 +147,9 @@ func TestAdopt(t *testing.T) {
 		{what: "one cannot be", line: "sts/db", objects: running(only("db-0", bySubPath)), react: adopts, refused: true, out: "pod/db-1 is asked to be adopted\nTIME db-1: adopted", notes: "pod/db-0 cannot be adopted (sub-path): ", asked: "db-1=running"},
 		{what: "none can be", line: "sts/db", objects: running(bySubPath), refused: true, notes: "error: not adopted: db-0, db-1\n"},
 		{what: "the controller says no", line: "pod/db-1", objects: append(running(), event), refused: true, out: "TIME db-1: cannot be adopted (quota-exceeded): it exceeds q\n", notes: "error: not adopted: db-1\n", asked: "db-1=running"},
-		{what: "nobody acts", line: "sts/db --timeout 50ms", objects: running(), out: "TIME db-0: waits for the controller\n", asked: "db-0=running db-1=running",
-			err: "2 pods are without sidecar after 50ms (db-0: waits for the controller); the controller goes on.\n  to see it:  kubectl stategraft adopt pod/db-0 pod/db-1 -n ns\n  to stop it: kubectl stategraft adopt pod/db-0 pod/db-1 -n ns --never"},
-		{what: "nobody acts on one", line: "sts/db --timeout 50ms", objects: running(only("db-0", withSidecar)), out: "TIME db-1: waits", asked: "db-1=running", err: "db-1 is without sidecar after 50ms"},
+		{what: "nobody acts", line: "sts/db --timeout 5s", objects: running(), out: "TIME db-0: waits for the controller\n", asked: "db-0=running db-1=running",
+			err: "2 pods are without sidecar after 5s (db-0: waits for the controller); the controller goes on.\n  to see it:  kubectl stategraft adopt pod/db-0 pod/db-1 -n ns\n  to stop it: kubectl stategraft adopt pod/db-0 pod/db-1 -n ns --never"},
+		{what: "nobody acts on one", line: "sts/db --timeout 5s", objects: running(only("db-0", withSidecar)), out: "TIME db-1: waits", asked: "db-1=running", err: "db-1 is without sidecar after 5s"},
 		{what: "nobody asks any more", line: "pod/db-0 --dry-run", objects: running(begun), out: "db-0   ask again   stategraft-agent-1, stategraft-medusa-2   its annotation is stategraft.io/adopt=never, so nobody asks", asked: "db-0=never db-1=never"},
 		{what: "asked again", line: "pod/db-0 --wait=false -o json", objects: running(begun), out: `"state": "adopting"`, asked: "db-0=running db-1=never"},
 		{what: "left out, begun", line: "pod/db-0 --never", objects: running(begun), out: "pod/db-0 is not adopted from now on; it keeps the containers that it has until", asked: "db-0=never db-1=never"},
@@ -164,7 +164,7 @@ func TestAdopt(t *testing.T) {
 		{what: "left out, dry", line: "sts/db --never --dry-run", objects: running(), out: "pod/db-0 is not adopted (dry run)\n"},
 		{what: "left out, for programs", line: "pod/db-0 --never -o json", objects: running(), out: `"state": "never"`, asked: "db-0=never"},
 		{what: "new containers", line: "sts/db --renew", objects: running(only("db-0", graft)), react: adopts, refused: true, out: "pod/db-0 is asked for new containers\nTIME db-0: adopted: stategraft-agent-3, stategraft-medusa-4\n", notes: "pod/db-1 cannot be adopted: nothing of it is adopted that could be renewed", asked: "db-0=running+renew"},
-		{what: "new containers, no controller", line: "pod/db-0 --renew --timeout 50ms", objects: running(graft), out: "TIME db-0: waits for the controller\n", err: "to see it: kubectl describe pod/db-0 -n ns", asked: "db-0=running+renew"},
+		{what: "new containers, no controller", line: "pod/db-0 --renew --timeout 5s", objects: running(graft), out: "TIME db-0: waits for the controller\n", err: "to see it: kubectl describe pod/db-0 -n ns", asked: "db-0=running+renew"},
 		{what: "no namespace", line: "pod/db-0 -n hidden", objects: running(), err: `there is no namespace "hidden"`},
 		{what: "nodes not known", line: "sts/db --dry-run", objects: running(), forbidden: "nodes", out: "db-0   adopt", notes: "Not looked at here, but by the controller: the nodes"},
 		{what: "namespace not known", line: "sts/db", objects: running(), react: adopts, forbidden: "namespaces", out: "db-0: adopted", notes: "You have no right to read namespace ns", asked: "db-0=running db-1=running"},
@@ -172,24 +172,29 @@ func TestAdopt(t *testing.T) {
 		{what: "the plan", line: "sts/db --dry-run", objects: running(only("db-0", bySubPath)), refused: true, out: "Plan for namespace ns: adopt 1 of 2 pods, which goes on running\n\n  POD    PLAN     CONTAINERS"},
 		{what: "the plan, for programs", line: "sts/db --dry-run -o json", objects: running(), out: `"dryRun": true`},
 	} {
-		s, kubeconfig := keepingServer(t, c.react, c.objects...)
-		s.forbidden = c.forbidden
-		args := append([]string{"adopt", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)
-		if !strings.Contains(c.line, "-n ") {
-			args = append(args, "-n", "ns")
-		}
-		out, notes, err := run(nil, args...)
-		out, notes = stamps.ReplaceAllString(out, "TIME "), stamps.ReplaceAllString(notes, "TIME ")
-		switch {
-		case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-			t.Errorf("%s: error %v, want %q", c.what, err, c.err)
-		}
-		if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
-			t.Errorf("%s:\n%s\n%s", c.what, out, notes)
-		}
-		if got := askedOn(s); got != c.asked {
-			t.Errorf("%s: asked on %s", c.what, got)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if strings.Contains(c.line, "timeout") { // in which nothing happens
+				t.Parallel()
+			}
+			s, kubeconfig := keepingServer(t, c.react, c.objects...)
+			s.forbidden = c.forbidden
+			args := append([]string{"adopt", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)
+			if !strings.Contains(c.line, "-n ") {
+				args = append(args, "-n", "ns")
+			}
+			out, notes, err := run(nil, args...)
+			out, notes = stamps.ReplaceAllString(out, "TIME "), stamps.ReplaceAllString(notes, "TIME ")
+			switch {
+			case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("%s: error %v, want %q", c.what, err, c.err)
+			}
+			if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
+				t.Errorf("%s:\n%s\n%s", c.what, out, notes)
+			}
+			if got := askedOn(s); got != c.asked {
+				t.Errorf("%s: asked on %s", c.what, got)
+			}
+		})
 	}
 }
 

@@ -68,8 +68,8 @@ func TestBackupAdopts(t *testing.T) {
 		{what: "as a name", line: "-l app=db --adopt --name b -o name", objects: running(), react: true, out: "backup.stategraft.io/b\n", notes: "TIME db-0: adopted: ", asked: "db-0=running db-1=running", left: 1},
 		{what: "one cannot be", line: "sts/db --adopt --name b", objects: running(only("db-0", bySubPath)), react: true, refused: true,
 			notes: "pod/db-0 cannot be adopted (sub-path): "},
-		{what: "nobody acts", line: "sts/db --adopt --name b --adopt-timeout 50ms", objects: running(), out: "TIME db-0: waits for the controller\n", asked: "db-0=running db-1=running",
-			err: "nothing was backed up: 2 pods are without sidecar after 50ms"},
+		{what: "nobody acts", line: "sts/db --adopt --name b --adopt-timeout 5s", objects: running(), out: "TIME db-0: waits for the controller\n", asked: "db-0=running db-1=running",
+			err: "nothing was backed up: 2 pods are without sidecar after 5s"},
 		{what: "without the label", line: "pod/x-0 -n plain --adopt", objects: running(), err: "kubectl label namespace plain stategraft.io/inject=enabled, then ask again"},
 		{what: "the plan of all", line: "sts/db --adopt --dry-run", objects: running(), react: true, out: "Plan for namespace ns: adopt 2 of 2 pods, which go on running, one of a workload at a time\n", notes: "can be planned once a pod has its sidecar"},
 		{what: "the plan of one", line: "sts/db --adopt --dry-run", objects: running(only("db-0", withSidecar)), react: true, out: "adopt 1 of 1 pod, which goes on running\n\n  POD    PLAN    CONTAINERS\n  db-1   adopt   ", notes: "db-1 gets its sidecar before it begins"},
@@ -82,27 +82,32 @@ func TestBackupAdopts(t *testing.T) {
 		{what: "time of what is not done", line: "sts/db --adopt-timeout 1m", objects: running(), err: "--adopt-timeout: nothing is adopted; give --adopt"},
 		{what: "no time", line: "sts/db --adopt --adopt-timeout 0s", objects: running(), err: "--adopt-timeout 0s: it takes a duration above zero"},
 	} {
-		objects := append(slices.Clone(c.objects), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
-			&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "plain", Name: "x-0"}})
-		s, kubeconfig := keepingServer(t, nil, objects...)
-		if c.react {
-			s.react = acts(t, s)
-		}
-		args := append([]string{"backup", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)
-		if !strings.Contains(c.line, "-n ") {
-			args = append(args, "-n", "ns")
-		}
-		out, notes, err := run(nil, args...)
-		out, notes = stamps.ReplaceAllString(out, "TIME "), stamps.ReplaceAllString(notes, "TIME ")
-		switch {
-		case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-			t.Errorf("%s: error %v, want %q", c.what, err, c.err)
-		}
-		if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
-			t.Errorf("%s:\n%s\n%s", c.what, out, notes)
-		}
-		if got := askedOn(s); got != c.asked || len(s.backups()) != c.left {
-			t.Errorf("%s: asked on %s, %d Backups", c.what, got, len(s.backups()))
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if strings.Contains(c.line, "timeout") { // in which nothing happens
+				t.Parallel()
+			}
+			objects := append(slices.Clone(c.objects), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
+				&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "plain", Name: "x-0"}})
+			s, kubeconfig := keepingServer(t, nil, objects...)
+			if c.react {
+				s.react = acts(t, s)
+			}
+			args := append([]string{"backup", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)
+			if !strings.Contains(c.line, "-n ") {
+				args = append(args, "-n", "ns")
+			}
+			out, notes, err := run(nil, args...)
+			out, notes = stamps.ReplaceAllString(out, "TIME "), stamps.ReplaceAllString(notes, "TIME ")
+			switch {
+			case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("%s: error %v, want %q", c.what, err, c.err)
+			}
+			if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
+				t.Errorf("%s:\n%s\n%s", c.what, out, notes)
+			}
+			if got := askedOn(s); got != c.asked || len(s.backups()) != c.left {
+				t.Errorf("%s: asked on %s, %d Backups", c.what, got, len(s.backups()))
+			}
+		})
 	}
 }

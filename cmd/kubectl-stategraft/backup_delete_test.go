@@ -69,13 +69,14 @@ func TestBackupDelete(t *testing.T) {
 
 // What the deletion waits for is said; the time ends the waiting and not the deletion.
 func TestBackupDeleteWaits(t *testing.T) {
+	t.Parallel() // some seconds, in which nothing happens
 	s, kubeconfig := keepingServer(t, func(o client.Object) {
 		if b, ok := o.(*api.Backup); ok && !b.DeletionTimestamp.IsZero() {
 			b.Status.Phase, b.Status.Message = api.BackupDeleting, "waits for the restore r of the same cluster"
 		}
 	}, backupIn("b", nil))
-	out, notes, err := run(nil, "backup", "delete", "b", "--data", "--yes", "--wait", "--timeout", "500ms", "-n", "ns", "--kubeconfig", kubeconfig)
-	if err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), "the Backup b is not gone after 500ms (waits for the restore r of the same cluster); its deletion goes on") {
+	out, notes, err := run(nil, "backup", "delete", "b", "--data", "--yes", "--wait", "--timeout", "5s", "-n", "ns", "--kubeconfig", kubeconfig)
+	if err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), "the Backup b is not gone after 5s (waits for the restore r of the same cluster); its deletion goes on") {
 		t.Errorf("%v", err)
 	}
 	if !strings.Contains(out, "is being deleted") || !strings.Contains(notes, "b: waits for the restore r of the same cluster\n") || len(s.backups()) != 1 {
@@ -94,13 +95,14 @@ func TestBackupDeleteWaits(t *testing.T) {
 
 // What is being deleted can be waited for without asking for the deletion again.
 func TestBackupWaitDeleted(t *testing.T) {
+	t.Parallel() // some seconds, in which nothing happens
 	_, kubeconfig := keepingServer(t, nil, backupIn("b", nil), backupIn("going", func(b *api.Backup) {
 		b.DeletionTimestamp, b.Finalizers = &metav1.Time{Time: time.Now()}, []string{api.FinalizerBackup}
 		b.Status.Phase, b.Status.Message, b.Spec.DeletionPolicy = api.BackupDeleting, "waits", api.DeletionDelete
 	}))
 	for line, want := range map[string]string{
 		"b --deleted":                         "the Backup b is not being deleted: kubectl stategraft backup delete b -n ns does that",
-		"going --deleted --timeout 300ms":     "the Backup going is not gone after 300ms (waits)",
+		"going --deleted --timeout 5s":        "the Backup going is not gone after 5s (waits)",
 		"gone --deleted":                      "",
 		"backup.stategraft.io/gone --deleted": "",
 	} {

@@ -25,7 +25,7 @@ func TestBackupOnControlPlane(t *testing.T) {
 	if os.Getenv(cluster.EnabledEnv) != "1" {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cp, err := cluster.Start(ctx, cluster.Options{Log: t.Output()})
 	if err != nil {
@@ -63,6 +63,7 @@ func TestBackupOnControlPlane(t *testing.T) {
 		}
 	}
 	kubectl(ringManifest, "apply", "-f", "-")
+	kubectl("", "wait", "--for=create", "--timeout=180s", "pod/db-0", "pod/db-1")
 	for _, line := range []string{"backup list", "backup statefulset/db", "status", "backup delete x"} {
 		try(line, 2, "this cluster has no Backups (the CustomResourceDefinition backups.stategraft.io is missing)")
 	}
@@ -71,7 +72,8 @@ func TestBackupOnControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(string(crds), "apply", "--server-side", "-f", "-")
-	kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/backups.stategraft.io", "crd/backupschedules.stategraft.io", "crd/restores.stategraft.io")
+	kubectl("", "wait", "--for=condition=Established", "--timeout=180s", "crd/backups.stategraft.io", "crd/backupschedules.stategraft.io", "crd/restores.stategraft.io")
+	awaitKinds(t, ctx, cp, "backups", "backupschedules", "restores")
 
 	c, err := ask.New(cp.Config())
 	if err != nil {
@@ -110,7 +112,7 @@ func TestBackupOnControlPlane(t *testing.T) {
 	list := try("backup list -o json", 0)
 	list = strings.Replace(list, `"name": "a"`, `"name": "c"`, 1)
 	try("backup delete b", 0, "b deleted; its data stay in the storage as")
-	try("backup delete a --wait --timeout 1s --yes", 2, "the Backup a is not gone after 1s")
+	try("backup delete a --wait --timeout 5s --yes", 2, "the Backup a is not gone after 5s")
 	b := &api.Backup{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "a"}, b); err != nil || b.DeletionTimestamp.IsZero() || len(b.Finalizers) != 1 || b.Keeps() {
 		t.Errorf("%v, %+v", err, b)

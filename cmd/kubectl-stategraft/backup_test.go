@@ -189,7 +189,7 @@ func TestBackupRuns(t *testing.T) {
 		{"partial", "sts/db --wait --name b", backsUp(api.BackupPartial, "db-1 has gone"), true, "", "Partial: db-1 has gone", "error: the Backup b is not complete (Partial)", 1},
 		{"failed", "sts/db --wait --name b", backsUp(api.BackupFailed, "no room"), true, "", "Failed: no room", "error: the Backup b is not complete (Failed)", 1},
 		{"cancelled", "sts/db --wait --name b", backsUp(api.BackupCancelled, "by somebody"), true, "", "Cancelled: by somebody", "(Cancelled)", 1},
-		{"time is up", "wait running --timeout 300ms", nil, false, "the Backup running is not over after 300ms (Running: pods upload); it goes on.\n  to see it:    kubectl stategraft backup wait running -n ns\n  to cancel it: kubectl stategraft backup cancel running -n ns", "Running", "", 1},
+		{"time is up", "wait running --timeout 5s", nil, false, "the Backup running is not over after 5s (Running: pods upload); it goes on.\n  to see it:    kubectl stategraft backup wait running -n ns\n  to cancel it: kubectl stategraft backup cancel running -n ns", "Running", "", 1},
 		{"planned", "sts/db --dry-run", backsUp(api.BackupComplete, ""), false, "", "db-0   db-0   back up", "", 0},
 		{"planned, as YAML", "sts/db --dry-run -o yaml", backsUp(api.BackupComplete, ""), false, "", "phase: Planned", "", 0},
 		{"would be refused", "sts/db --dry-run", func(o client.Object) {
@@ -203,21 +203,26 @@ func TestBackupRuns(t *testing.T) {
 			}
 		}, true, "", "This cannot be backed up: no sidecars", "", 0},
 	} {
-		var objects []client.Object
-		if strings.HasPrefix(c.line, "wait") {
-			objects = append(objects, backupIn("running", func(b *api.Backup) { b.Status.Phase, b.Status.Message = api.BackupRunning, "pods upload" }))
-		}
-		s, kubeconfig := keepingServer(t, c.react, append(podsOfRing(), objects...)...)
-		out, notes, err := run(nil, append([]string{"backup", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
-		switch {
-		case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-			t.Errorf("%s: error %v, want %q", c.what, err, c.err)
-		}
-		if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
-			t.Errorf("%s: %q, %q", c.what, out, notes)
-		}
-		if all := s.backups(); len(all) != c.left {
-			t.Errorf("%s: left %d", c.what, len(all))
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if strings.Contains(c.line, "timeout") { // in which nothing happens
+				t.Parallel()
+			}
+			var objects []client.Object
+			if strings.HasPrefix(c.line, "wait") {
+				objects = append(objects, backupIn("running", func(b *api.Backup) { b.Status.Phase, b.Status.Message = api.BackupRunning, "pods upload" }))
+			}
+			s, kubeconfig := keepingServer(t, c.react, append(podsOfRing(), objects...)...)
+			out, notes, err := run(nil, append([]string{"backup", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
+			switch {
+			case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("%s: error %v, want %q", c.what, err, c.err)
+			}
+			if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
+				t.Errorf("%s: %q, %q", c.what, out, notes)
+			}
+			if all := s.backups(); len(all) != c.left {
+				t.Errorf("%s: left %d", c.what, len(all))
+			}
+		})
 	}
 }

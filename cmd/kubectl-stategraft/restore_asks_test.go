@@ -61,6 +61,17 @@ func TestRestoreAsks(t *testing.T) {
 	}
 }
 
+// reader tells that somebody is about to type.
+type reader struct {
+	io.Reader
+	begins func()
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	r.begins()
+	return r.Reader.Read(p)
+}
+
 // Ctrl-C at the question does nothing; while it is waited for it leaves the Restore;
 // at a plan it leaves nothing.
 func TestRestoreInterrupted(t *testing.T) {
@@ -79,9 +90,15 @@ func TestRestoreInterrupted(t *testing.T) {
 				completes(r)
 			}
 		})
-		ctx, interrupt := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		typing, never := io.Pipe()
+		// At the question it waits for what is typed, else for what becomes of the Restore.
+		ctx, interrupt := context.WithCancel(t.Context())
+		s.watched = func(string) { interrupt() }
+		if c.what == "at the question" {
+			s.watched = nil
+		}
+		pipe, never := io.Pipe()
 		t.Cleanup(func() { _ = never.Close() })
+		typing := &reader{pipe, interrupt}
 		var said bytes.Buffer
 		f, args := parsed(t, append(c.args, "-n", "ns", "--kubeconfig", kubeconfig, "pod/db-0")...)
 		err := f.run(ctx, at(typing, &said), args)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +46,7 @@ func TestRestoreOnControlPlane(t *testing.T) {
 	if os.Getenv(cluster.EnabledEnv) != "1" {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cp, err := cluster.Start(ctx, cluster.Options{Log: t.Output()})
 	if err != nil {
@@ -93,7 +95,7 @@ func TestRestoreOnControlPlane(t *testing.T) {
 	}
 
 	kubectl(ringManifest, "apply", "-f", "-")
-	kubectl("", "wait", "--for=create", "--timeout=60s", "pod/db-0", "pod/db-1")
+	kubectl("", "wait", "--for=create", "--timeout=180s", "pod/db-0", "pod/db-1")
 	for _, line := range []string{"list", "show x", "statefulset/db --yes --wait", "pod/db-0 --dry-run"} {
 		try("no Restores here: "+line, line, 2, "this cluster has no Restores (the CustomResourceDefinition")
 	}
@@ -102,13 +104,14 @@ func TestRestoreOnControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(string(crd), "apply", "--server-side", "-f", "-")
-	kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/restores.stategraft.io")
+	kubectl("", "wait", "--for=condition=Established", "--timeout=180s", "crd/restores.stategraft.io")
+	awaitKinds(t, ctx, cp, "restores")
 
 	c, err := ask.New(cp.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	try("nobody there", "pod/db-0 --yes --wait --timeout 12s --name lonely", 2, "nobody takes the Restore up since 10s: see kubectl stategraft check", "the Restore lonely is not over after 12s (nobody has taken it up)")
+	try("nobody there", "pod/db-0 --yes --wait --timeout 25s --name lonely", 2, "nobody takes the Restore up since 10s: see kubectl stategraft check", "the Restore lonely is not over after 25s (nobody has taken it up)")
 	playing, stopPlaying := context.WithCancel(ctx)
 	played := make(chan struct{})
 	go func() { defer close(played); play(playing, c) }()
@@ -142,10 +145,16 @@ func TestRestoreOnControlPlane(t *testing.T) {
 	}
 	want("Ctrl-C", slow, out, notes, 2, "interrupted; the Restore slow is not, it goes on", "kubectl stategraft restore wait slow -n default")
 	waits, out, notes := command(cp.Kubeconfig(), "wait", "slow")
+	seen := &first{to: out, has: make(chan struct{})}
+	waits.Stdout = seen
 	if err := waits.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
+	select {
+	case <-seen.has: // so that it follows
+	case <-ctx.Done():
+		t.Fatalf("it shows nothing: %v", context.Cause(ctx))
+	}
 	if err := cp.Restart(ctx, "kube-apiserver"); err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +177,36 @@ func TestRestoreOnControlPlane(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("no right: "+line, c, out, notes, 2, part)
+	}
+}
+
+// first tells of the first that is written.
+type first struct {
+	to  io.Writer
+	has chan struct{}
+	one sync.Once
+}
+
+func (f *first) Write(p []byte) (int, error) {
+	defer f.one.Do(func() { close(f.has) })
+	return f.to.Write(p)
+}
+
+// awaitKinds waits until the API server tells whoever asks of kinds of ours, which is a
+// moment after it serves them.
+func awaitKinds(t *testing.T, ctx context.Context, cp *cluster.ControlPlane, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		for {
+			out, err := cp.Kubectl(ctx, nil, "get", kind+"."+api.Group)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 	}
 }
 

@@ -30,8 +30,9 @@ type restoring struct {
 	// react plays the controller, each time a Restore was made or changed.
 	react   func(*api.Restore)
 	deleted []string
-	served  bool // whether there are Restores at all
-	late    int  // how often db-1 is not there yet when pods are asked for
+	served  bool              // whether there are Restores at all
+	watched func(name string) // is told that somebody has the first of a watch; may be nil
+	late    int               // how often db-1 is not there yet when pods are asked for
 }
 
 func restoringServer(t *testing.T, react func(*api.Restore)) (*restoring, string) {
@@ -187,6 +188,9 @@ func (s *restoring) watch(w http.ResponseWriter, r *http.Request) {
 		if text != nil {
 			_, _ = w.Write(text)
 			w.(http.Flusher).Flush()
+		}
+		if first := s.watched; first != nil {
+			first(name)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -144,26 +144,31 @@ func TestRestoreRuns(t *testing.T) {
 		{"waited for, as JSON", "pod/db-1 --yes --wait --name r -o json", completes, false, "", `"phase": "Completed"`, "Completed: so it is", 1},
 		{"failed", "pod/db-1 --yes --wait --name r", fails, true, "", "Failed: there is no backup nightli", "error: the Restore r failed", 1},
 		{"cancelled", "pod/db-1 --yes --wait --name r", cancelled, true, "", "Cancelled: by somebody", "error: the Restore r cancelled", 1},
-		{"time is up", "pod/db-1 --yes --wait --timeout 300ms --name r", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreStopping, "pods go" }, false,
-			"the Restore r is not over after 300ms (Stopping: pods go); it goes on.\n  to see it:    kubectl stategraft restore wait r -n ns\n  to cancel it: kubectl stategraft restore cancel r -n ns", "Stopping", "", 1},
+		{"time is up", "pod/db-1 --yes --wait --timeout 5s --name r", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreStopping, "pods go" }, false,
+			"the Restore r is not over after 5s (Stopping: pods go); it goes on.\n  to see it:    kubectl stategraft restore wait r -n ns\n  to cancel it: kubectl stategraft restore cancel r -n ns", "Stopping", "", 1},
 		{"planned", "pod/db-1 --dry-run", completes, false, "", "db-0   restore   db-0                 1.0 MiB", "", 0},
 		{"planned, as YAML", "pod/db-1 --dry-run -o yaml", completes, false, "", "phase: Planned", "", 0},
 		{"cannot be planned", "pod/db-1 --dry-run", fails, true, "", "This cannot be restored, and nothing was touched: there is no backup nightli", "", 0},
-		{"never planned", "pod/db-1 --dry-run --timeout 300ms", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreWaiting, "a backup runs" }, false,
-			"there is no plan after 300ms, and nothing was done (Waiting: a backup runs): give it longer", "", "Waiting: a backup runs\n", 0},
+		{"never planned", "pod/db-1 --dry-run --timeout 5s", func(r *api.Restore) { r.Status.Phase, r.Status.Message = api.RestoreWaiting, "a backup runs" }, false,
+			"there is no plan after 5s, and nothing was done (Waiting: a backup runs): give it longer", "", "Waiting: a backup runs\n", 0},
 	} {
-		s, kubeconfig := restoringServer(t, c.react)
-		out, notes, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
-		switch {
-		case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-			t.Errorf("%s: error %v, want %q", c.what, err, c.err)
-		}
-		if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
-			t.Errorf("%s: %q, %q", c.what, out, notes)
-		}
-		if len(s.list) != c.left || c.left == 0 && len(s.deleted) != 1 {
-			t.Errorf("%s: left %d, deleted %q", c.what, len(s.list), s.deleted)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if strings.Contains(c.line, "timeout") { // in which nothing happens
+				t.Parallel()
+			}
+			s, kubeconfig := restoringServer(t, c.react)
+			out, notes, err := run(nil, append([]string{"restore", "-n", "ns", "--kubeconfig", kubeconfig}, strings.Fields(c.line)...)...)
+			switch {
+			case errors.Is(err, errRefused) != c.refused, c.err == "" && !c.refused && err != nil, c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("%s: error %v, want %q", c.what, err, c.err)
+			}
+			if !strings.Contains(out, c.out) || c.out == "" && out != "" || !strings.Contains(notes, c.notes) || c.notes == "" && notes != "" {
+				t.Errorf("%s: %q, %q", c.what, out, notes)
+			}
+			if len(s.list) != c.left || c.left == 0 && len(s.deleted) != 1 {
+				t.Errorf("%s: left %d, deleted %q", c.what, len(s.list), s.deleted)
+			}
+		})
 	}
 }
 

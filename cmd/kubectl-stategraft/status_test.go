@@ -120,15 +120,20 @@ func TestSync(t *testing.T) {
 		{"of all namespaces", "sync -A", answers(well), []client.Object{labelled, catalogueIn("ns"), catalogueIn("other")}, false, "", "other       ns_ring   db-0", ""},
 		{"one of them cannot be asked in", "sync -A", answers(well), []client.Object{labelled, catalogueIn("ns")}, false, "there is no ConfigMap stategraft-catalogue in namespace other, which the controller makes", "ns          ns_ring   db-0", ""},
 		{"only asked", "sync -n ns --wait=false", nil, []client.Object{catalogueIn("ns")}, false, "", "", "Asked in namespace ns; what is found: kubectl stategraft backup list\n"},
-		{"no answer", "sync -n ns --timeout 200ms", nil, []client.Object{catalogueIn("ns")}, false, "namespace ns is not synced after 200ms", "", ""},
+		{"no answer", "sync -n ns --timeout 5s", nil, []client.Object{catalogueIn("ns")}, false, "namespace ns is not synced after 5s", "", ""},
 	} {
-		_, kubeconfig := keepingServer(t, c.react, c.objects...)
-		out, notes, err := run(nil, append(strings.Fields(c.line), "--kubeconfig", kubeconfig)...)
-		if errors.Is(err, errRefused) != c.refused || c.err == "" && !c.refused && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: %v", c.what, err)
-		}
-		if !strings.Contains(out, c.out) || c.out == "" && out != "" || notes != c.notes {
-			t.Errorf("%s: %q, %q", c.what, out, notes)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if strings.Contains(c.line, "timeout") { // in which nothing happens
+				t.Parallel()
+			}
+			_, kubeconfig := keepingServer(t, c.react, c.objects...)
+			out, notes, err := run(nil, append(strings.Fields(c.line), "--kubeconfig", kubeconfig)...)
+			if errors.Is(err, errRefused) != c.refused || c.err == "" && !c.refused && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("%s: %v", c.what, err)
+			}
+			if !strings.Contains(out, c.out) || c.out == "" && out != "" || notes != c.notes {
+				t.Errorf("%s: %q, %q", c.what, out, notes)
+			}
+		})
 	}
 }

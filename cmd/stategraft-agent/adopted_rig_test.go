@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stategraft/stategraft/patches"
+	"github.com/stategraft/stategraft/test/ports"
 	"github.com/stategraft/stategraft/workload"
 )
 
@@ -95,13 +96,11 @@ func newAdoptedPod(t *testing.T) *adoptedPod {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	port, err := ports.Row(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(port)
 }
 
 // adoptable is a Cassandra pod with its data in a directory.
@@ -217,7 +216,7 @@ func (p *adoptedPod) ended(names ...string) {
 			if err != nil {
 				p.t.Fatalf("%s ended with %v\n%s", name, err, p.running[name].out.String())
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			p.t.Fatalf("%s does not end\n%s", name, p.logs())
 		}
 		delete(p.running, name)
@@ -234,7 +233,7 @@ func (p *adoptedPod) logs() string {
 
 func (p *adoptedPod) eventually(what string, holds func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("never: %s\n%s", what, p.logs())
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -25,12 +24,7 @@ type serving struct {
 // sidecar starts "medusa serve" with a volume and a fake interpreter.
 func sidecar(t *testing.T, env ...string) serving {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := freePort(t)
 	root := t.TempDir()
 	places := files.Standard(root)
 	for path, text := range map[string]string{
@@ -48,7 +42,7 @@ func sidecar(t *testing.T, env ...string) serving {
 	}
 	command := agent(t, nil, "medusa", "serve")
 	command.Env = append(command.Env, append([]string{
-		"STATEGRAFT_ROOT=" + root, fmt.Sprintf("STATEGRAFT_NODE_PORT=%d", port), "STATEGRAFT_DATA_MOUNT=" + root + "/volume", "STATEGRAFT_CQL_PORT=1",
+		"STATEGRAFT_ROOT=" + root, "STATEGRAFT_NODE_PORT=" + port, "STATEGRAFT_DATA_MOUNT=" + root + "/volume", "STATEGRAFT_CQL_PORT=1",
 		"STATEGRAFT_MEDUSA_PYTHON=" + root + "/python", "POD_IP=cassandra-0", "POD_NAME=not-this", "MEDUSA_CQL_K8S_SECRETS_PATH=/not/there",
 	}, env...)...)
 	out, err := os.Create(root + "/log")
@@ -63,11 +57,11 @@ func sidecar(t *testing.T, env ...string) serving {
 	t.Cleanup(func() {
 		start := time.Now()
 		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := command.Wait(); err != nil || time.Since(start) > 2*time.Second {
+		if err := command.Wait(); err != nil || time.Since(start) > atOnce {
 			t.Errorf("it ended with %v after %v", err, time.Since(start))
 		}
 	})
-	return serving{root, fmt.Sprintf("127.0.0.1:%d", port)}
+	return serving{root, "127.0.0.1:" + port}
 }
 
 func (s serving) log() string {
@@ -77,7 +71,7 @@ func (s serving) log() string {
 
 // ask answers status and body, once the service is there.
 func (s serving) ask(path string) (int, string) {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		response, err := http.Get("http://" + s.address + path)
 		if err != nil {
 			continue
@@ -102,7 +96,7 @@ func TestServesTheNode(t *testing.T) {
 		return r, text
 	}
 	// The service is there a moment before the supervisor tells anything.
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if r, _ := report(); r.Waiting != "" {
 			break
 		}
@@ -139,7 +133,7 @@ func TestServesTheNode(t *testing.T) {
 func TestServesNothingInTheClear(t *testing.T) {
 	t.Parallel()
 	run := sidecar(t)
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(run.log(), "waiting for Secret stategraft-grpc"); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(run.log(), "waiting for Secret stategraft-grpc"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("log %s", run.log())
 		}

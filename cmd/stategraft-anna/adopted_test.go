@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/stategraft/stategraft/operations/sidecar"
 	"github.com/stategraft/stategraft/patches"
 	"github.com/stategraft/stategraft/test/annanode"
+	"github.com/stategraft/stategraft/test/ports"
 )
 
 // added is a container added to the pod of a node that runs.
@@ -57,7 +57,7 @@ func (a *added) over(t *testing.T) {
 		if a.ended <- err; err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it does not end")
 	}
 }
@@ -65,15 +65,9 @@ func (a *added) over(t *testing.T) {
 // twoPorts finds two free ones in a row.
 func twoPorts(t *testing.T) int {
 	t.Helper()
-	for {
-		first, err := strconv.Atoi(freePort(t))
-		must(t, err)
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(first+1))
-		if err == nil {
-			must(t, l.Close())
-			return first
-		}
-	}
+	first, err := ports.Row(2)
+	must(t, err)
+	return first
 }
 
 // TestTakeOver has a container be added beside a node that runs, and then another, which
@@ -83,7 +77,7 @@ func TestTakeOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cluster, err := annanode.StartCluster(ctx, annanode.ClusterConfig{Routing: 1, Memory: 1, Report: 100 * time.Millisecond})
 	must(t, err)
@@ -103,7 +97,7 @@ func TestTakeOver(t *testing.T) {
 		"STATEGRAFT_KIND=anna", "STATEGRAFT_ROLE=memory", "STATEGRAFT_CLUSTER=kvs", "POD_NAME=m-0", "POD_NAMESPACE=hydro", "POD_IP=" + pod.Status.PodIP,
 		fmt.Sprintf("%s=%08x-0000-4000-8000-%012x", patches.EnvPodUID, os.Getpid(), time.Now().UnixNano()&(1<<48-1)),
 		"STATEGRAFT_GRPC_PORT=" + grpc, patches.EnvNodePort + "=" + service, patches.EnvResponsePort + "=" + strconv.Itoa(twoPorts(t)), "STATEGRAFT_GRPC_TLS=off",
-		"STATEGRAFT_NODE_ROUTING=" + cluster.RoutingHosts()[0], patches.EnvMemory + "=268435456",
+		"STATEGRAFT_NODE_ROUTING=" + cluster.RoutingHosts()[0], patches.EnvMemory + "=1073741824", // the race detector needs more than the sidecar
 		"STATEGRAFT_FILE_INI=[storage]\nstorage_provider = local\nbucket_name = b\nbase_path = " + bucket + "\n",
 		"STATEGRAFT_FILE_CREDENTIALS=" + secret,
 	}

@@ -42,7 +42,7 @@ func TestConversation(t *testing.T) {
 	go func() { defer close(done); serve.Run(ctx, c) }()
 	defer func() { cancel(); <-done }()
 	for _, port := range []int{c.GRPCPort, c.NodePort} {
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 			if err == nil {
 				conn.Close()
@@ -102,7 +102,7 @@ func TestConversation(t *testing.T) {
 	if err != nil || r.ID != "hydro/repair" {
 		t.Errorf("replay: %+v, %v", r, err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		report, err := client.Report(t.Context(), pod)
 		if err == nil && report.Replay != nil && report.Replay.Phase == node.ReplayFailed {
 			break // the storage has no such backup

@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stategraft/stategraft/test/ports"
 )
 
 // asProgram has this test run as the program itself.
@@ -107,18 +110,17 @@ func fetch(url string) (int, string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Row(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// until polls for half a minute.
+// until polls, and fails the test after some minutes.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(3 * limit)
 	for !done() {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)

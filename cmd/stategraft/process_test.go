@@ -46,7 +46,7 @@ func TestProcesses(t *testing.T) {
 	t.Run("drain", func(t *testing.T) { drains(t, kubeconfig) })
 	t.Run("asked twice", func(t *testing.T) { endsAtOnce(t, kubeconfig) })
 	t.Run("orders", func(t *testing.T) { ordersAppear(t, cp.Config(), kubeconfig) })
-	t.Run("leader", func(t *testing.T) { leaders(t, kubeconfig) })
+	t.Run("leader", func(t *testing.T) { leaders(t, client, kubeconfig) })
 }
 
 // hook is a webhook's process and a client that trusts it.
@@ -75,7 +75,7 @@ func startHook(t *testing.T, kubeconfig, drain string) *hook {
 	until(t, "the webhook to be ready", c.ready)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pair.CA)
-	return &hook{c, "https://" + address + webhook.Path, &http.Client{Timeout: 10 * time.Second,
+	return &hook{c, "https://" + address + webhook.Path, &http.Client{Timeout: limit,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}}
 }
 
@@ -88,30 +88,37 @@ func (h *hook) ask() error {
 	return response.Body.Close()
 }
 
-// drains: not ready at once, answering all the while, then an end in peace.
+// drains: not ready at once, answering all the while, then an end in peace. What happens
+// is judged as long as the drain cannot be over yet: on a busy machine that says less, and
+// nothing wrong.
 func drains(t *testing.T, kubeconfig string) {
-	const drain = 3 * time.Second
+	const drain = 10 * time.Second
 	h := startHook(t, kubeconfig, drain.String())
 	if err := h.ask(); err != nil {
 		t.Fatal(err)
 	}
 	asked := time.Now()
 	h.signal(t)
-	until(t, "the webhook to be unready", func() bool { return !h.ready() })
-	if took := time.Since(asked); took > drain/2 {
-		t.Errorf("ready for %s after SIGTERM", took)
+	over := func() bool { return time.Since(asked) >= drain }
+	for h.ready() {
+		if over() {
+			t.Fatalf("ready all the while that it drains, %s", drain)
+		}
 	}
 	answered := 0
-	for time.Since(asked) < drain-500*time.Millisecond {
-		if err := h.ask(); err != nil {
+	for time.Since(asked) < drain/2 {
+		if err := h.ask(); err == nil {
+			answered++
+		} else if !over() {
 			t.Fatalf("%s after SIGTERM: %v", time.Since(asked), err)
 		}
-		answered++
 		time.Sleep(10 * time.Millisecond)
 	}
 	select {
 	case <-h.done:
-		t.Errorf("ended before the drain of %s was over", drain)
+		if !over() {
+			t.Errorf("ended before the drain of %s was over", drain)
+		}
 	default:
 	}
 	await(t, "the end", h.done)
@@ -124,7 +131,7 @@ func drains(t *testing.T, kubeconfig string) {
 func endsAtOnce(t *testing.T, kubeconfig string) {
 	h := startHook(t, kubeconfig, "1h")
 	h.signal(t)
-	until(t, "the webhook to be unready", func() bool { return !h.ready() })
+	until(t, "the webhook to be unready", func() bool { return status("http://"+h.health+"/readyz") == http.StatusInternalServerError })
 	h.signal(t)
 	await(t, "the end", h.done)
 	if h.cmd.ProcessState.ExitCode() != 1 {
@@ -132,9 +139,9 @@ func endsAtOnce(t *testing.T, kubeconfig string) {
 	}
 }
 
-// leaders: both controllers are ready, one leads, and the other one follows at
-// once when that one ends.
-func leaders(t *testing.T, kubeconfig string) {
+// leaders: both controllers are ready, one leads, and gives its lease up when it ends, so
+// that the other one follows at once and not when the lease is over.
+func leaders(t *testing.T, client kubernetes.Interface, kubeconfig string) {
 	start := func() *child {
 		c := run(t, kubeconfig, "controller", "--namespace", "stategraft")
 		until(t, "the controller to be ready", c.ready)
@@ -142,19 +149,31 @@ func leaders(t *testing.T, kubeconfig string) {
 	}
 	first := start()
 	until(t, "the first one to lead", func() bool { return first.leads(t) })
+	leader := func() string {
+		lease, err := client.CoordinationV1().Leases("stategraft").Get(t.Context(), "stategraft-controller", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	before := leader()
+	if before == "" {
+		t.Error("nobody has the lease, so this test shows nothing")
+	}
 	second := start()
 	if second.leads(t) {
 		t.Error("both lead")
 	}
 	first.signal(t)
 	await(t, "the first one to end", first.done)
-	ended := time.Now()
+	if now := leader(); now == before {
+		t.Errorf("it has ended, and keeps the lease: %s", now)
+	}
 	if !first.cmd.ProcessState.Success() {
 		t.Errorf("it ended badly: %s", first.cmd.ProcessState)
 	}
 	until(t, "the second one to lead", func() bool { return second.leads(t) })
-	// Without giving up the lease it would be 15 seconds.
-	if took := time.Since(ended); took > limit {
-		t.Errorf("nobody led for %s", took)
-	}
 }

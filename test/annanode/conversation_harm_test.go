@@ -51,7 +51,7 @@ func talkVanished(t *testing.T, w world, k *talker) {
 		}
 	}
 	ask(900)
-	if !k.try(at, "a", 20*time.Second) {
+	if !k.try(at, "a", patience) {
 		t.Fatal("900 answers that nobody reads stop the thread")
 	}
 	ask(400)
@@ -67,11 +67,11 @@ func talkVanished(t *testing.T, w world, k *talker) {
 	for i := range 1300 {
 		select {
 		case <-came:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%d of 1300 answers came", i)
 		}
 	}
-	if !k.try(at, "a", 20*time.Second) {
+	if !k.try(at, "a", patience) {
 		t.Error("the thread does not recover")
 	}
 }
@@ -79,7 +79,7 @@ func talkVanished(t *testing.T, w world, k *talker) {
 // talkEndless: routing looks for a second owner for ever, and answers nobody.
 func talkEndless(t *testing.T, w world, k *talker) {
 	w.add(t, wire.Memory)
-	if !seeded(t, w, 20*time.Second) {
+	if !seeded(t, w, patience) {
 		t.Fatal("the seed does not answer")
 	}
 	r := wire.AddressRequest{ResponseAddress: address(k.host, talkLookups, 0), Keys: []string{"a"}, ID: "endless"}
@@ -87,9 +87,9 @@ func talkEndless(t *testing.T, w world, k *talker) {
 	select {
 	case got := <-k.lookups:
 		t.Errorf("an answer: %+v", got)
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(soon):
 	}
-	if seeded(t, w, 500*time.Millisecond) {
+	if seeded(t, w, soon) {
 		t.Error("routing answers its seed's port")
 	}
 }
@@ -109,13 +109,13 @@ func talkNoMemory(t *testing.T, w world, k *talker) {
 func talkEmptyKey(t *testing.T, w world, k *talker) {
 	node := w.add(t, wire.Memory)
 	at := address(node.Public, wire.PortRequest, 0)
-	if !k.try(at, "a", 20*time.Second) {
+	if !k.try(at, "a", patience) {
 		t.Fatal("no answer")
 	}
-	if k.try(at, "", 500*time.Millisecond) {
+	if k.try(at, "", soon) {
 		t.Error("an answer to an empty key")
 	}
-	if k.try(at, "a", 500*time.Millisecond) {
+	if k.try(at, "a", soon) {
 		t.Error("an answer after an empty key")
 	}
 }

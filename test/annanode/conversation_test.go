@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,9 @@ type world interface {
 	// add starts a node and waits until it serves.
 	add(t *testing.T, tier wire.Tier) wire.Server
 	// settle waits until what was PUT has been gossiped.
-	settle()
+	settle(t *testing.T)
+	// told waits until a thread of a node has taken note that another joined, or departed.
+	told(t *testing.T, node wire.Server, tid int, about wire.Server, joined bool)
 	// root is the directory of the disk tier, the same for all its nodes.
 	root() string
 }
@@ -84,7 +87,33 @@ func newNodeWorld(t *testing.T, s spec) world {
 func (w *nodeWorld) routing() string { return w.c.RoutingHosts()[0] }
 func (w *nodeWorld) client() string  { return w.at }
 func (w *nodeWorld) root() string    { return w.dir }
-func (w *nodeWorld) settle()         { time.Sleep(3 * w.cfg.Gossip) }
+
+func (w *nodeWorld) settle(t *testing.T) {
+	eventually(t, "nothing is left to gossip", func() bool {
+		left := 0
+		for _, n := range w.c.Nodes {
+			for _, k := range n.kvs {
+				k.do(func() { left += len(k.changed) })
+			}
+		}
+		return left == 0
+	})
+}
+
+func (w *nodeWorld) told(t *testing.T, node wire.Server, tid int, about wire.Server, joined bool) {
+	eventually(t, "a thread takes note of a node", func() bool {
+		known := !joined
+		for _, n := range w.c.Nodes {
+			if n.cfg.Private == node.Private {
+				k := n.kvs[tid]
+				k.do(func() {
+					known = slices.ContainsFunc(k.view.nodes[wire.Memory].members, func(m *member) bool { return m != nil && m.Private == about.Private })
+				})
+			}
+		}
+		return known == joined
+	})
+}
 
 func (w *nodeWorld) add(t *testing.T, tier wire.Tier) wire.Server {
 	n, err := w.c.Add(t.Context(), tier)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/wire"
 )
@@ -43,7 +42,12 @@ func TestFreeze(t *testing.T) {
 		}
 		r := wire.KeyRequest{Kind: wire.Put, Tuples: all[800:], ResponseAddress: address(k.host, talkKeys, 0), ID: "too many"}
 		k.send(at, r.Append(nil))
-		if served := k.try(at, keyNumber(0), time.Second); served == freeze {
+		wait := patience
+		if freeze {
+			eventually(t, "the thread hangs", func() bool { return c.Nodes[0].Stats().Max().Hung })
+			wait = soon
+		}
+		if served := k.try(at, keyNumber(0), wait); served == freeze {
 			t.Errorf("freeze %v: served after too many tuples: %v", freeze, served)
 		}
 		if m := c.Nodes[0].Stats().Max(); m.Hung != freeze || m.MaxOutstanding != len(all)-800 {

@@ -74,10 +74,15 @@ func newRealWorld(t *testing.T, programs string, s spec) world {
 	return w
 }
 
-func (w *realWorld) routing() string { return realHost }
-func (w *realWorld) client() string  { return realHost }
-func (w *realWorld) root() string    { return filepath.Join(w.dir, "ebs") }
-func (w *realWorld) settle()         { time.Sleep(11 * time.Second) }
+func (w *realWorld) routing() string   { return realHost }
+func (w *realWorld) client() string    { return realHost }
+func (w *realWorld) root() string      { return filepath.Join(w.dir, "ebs") }
+func (w *realWorld) settle(*testing.T) { time.Sleep(11 * time.Second) }
+
+// told cannot ask a thread of Anna.
+func (w *realWorld) told(*testing.T, wire.Server, int, wire.Server, bool) {
+	time.Sleep(500 * time.Millisecond)
+}
 
 func (w *realWorld) config(section string) string {
 	r := w.spec.replication

@@ -12,6 +12,13 @@ import (
 	"github.com/stategraft/stategraft/test/annanode/zmtp"
 )
 
+// patience is how long is waited for what takes moments on an idle machine; soon is for
+// what does not come.
+const (
+	patience = time.Minute
+	soon     = 500 * time.Millisecond
+)
+
 // talker is a client of the tests: no more than what is on the wire.
 type talker struct {
 	t       *testing.T
@@ -86,7 +93,7 @@ func (k *talker) request(at string, kind wire.Kind, tuples ...wire.Tuple) []wire
 				all = append(all, response)
 				n += len(response.Tuples)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			k.t.Fatalf("no answer from %s to %v of %v", at, kind, tuples)
 		}
 	}
@@ -109,7 +116,7 @@ func (k *talker) lookup(routing string, keys ...string) wire.AddressResponse {
 			if response.ID == r.ID {
 				return response
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			k.t.Fatalf("no answer from %s to the lookup of %v", routing, keys)
 		}
 	}
@@ -145,7 +152,7 @@ func startCluster(t *testing.T, cfg ClusterConfig) *Cluster {
 	if cfg.Gossip == 0 {
 		cfg.Gossip = 30 * time.Millisecond
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := StartCluster(ctx, cfg)
 	if err != nil {
@@ -167,7 +174,7 @@ func freeHost(t *testing.T) string {
 // eventually waits for something that has no signal.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}

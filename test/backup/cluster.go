@@ -62,7 +62,7 @@ func (r *Ring) Pods() (names []string) {
 // Run waits for a pod and runs it.
 func (r *Ring) Run(ctx context.Context, name string) error {
 	var pod corev1.Pod
-	return await(ctx, 2*time.Minute, "pod "+r.Namespace+"/"+name, func(ctx context.Context) (bool, error) {
+	return await(ctx, 5*time.Minute, "pod "+r.Namespace+"/"+name, func(ctx context.Context) (bool, error) {
 		if err := r.Objects.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &pod); err != nil {
 			return false, err
 		}

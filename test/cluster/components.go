@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	free "github.com/stategraft/stategraft/test/ports"
 )
 
 const (
@@ -110,15 +112,12 @@ func components(s state, p ports, opts Options) [][]component {
 // program can be quicker to take one: see [Start].
 func pickPorts() (ports, error) {
 	var p ports
-	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler} {
-		l, err := net.Listen("tcp", address(0))
-		if err != nil {
-			return ports{}, fmt.Errorf("finding a free port: %w", err)
-		}
-		defer l.Close() // at the end, so that none is answered twice
-		*port = l.Addr().(*net.TCPAddr).Port
+	all := []*int{&p.etcdClient, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler}
+	first, err := free.Row(len(all))
+	for i, port := range all {
+		*port = first + i
 	}
-	return p, nil
+	return p, err
 }
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

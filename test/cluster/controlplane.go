@@ -25,7 +25,7 @@ const EnabledEnv = "STATEGRAFT_RIG"
 
 // startLimit bounds a start, building aside. It takes seconds; a loaded machine
 // may take longer.
-const startLimit = 2 * time.Minute
+const startLimit = 5 * time.Minute
 
 // Options say how to start a control plane. The zero value will do.
 type Options struct {
@@ -230,7 +230,7 @@ func (cp *ControlPlane) LogFile(component string) string { return cp.state.log(c
 
 // Restart stops a component, such as [APIServer], starts it again with the same
 // arguments and data, and waits until all of the control plane works. A
-// component that has ended by itself is started too. It takes up to two minutes,
+// component that has ended by itself is started too. It takes up to five minutes,
 // or less where ctx is done earlier: mostly seconds, for etcd about ten, since
 // that waits for the API server's watches.
 func (cp *ControlPlane) Restart(ctx context.Context, component string) error {

@@ -44,7 +44,7 @@ const (
 const BusyboxImage = "stategraft.invalid/busybox:1"
 
 // nodeLimit bounds the start of a node.
-const nodeLimit = 2 * time.Minute
+const nodeLimit = 5 * time.Minute
 
 // node is what a node has besides its servers.
 type node struct {

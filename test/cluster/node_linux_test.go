@@ -62,7 +62,7 @@ spec:
 func TestNode(t *testing.T) {
 	requireNode(t)
 	cp := startForTest(t, Options{Node: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	kubectl := func(args ...string) string {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestNode(t *testing.T) {
 	if _, err := cp.Kubectl(ctx, strings.NewReader(strings.ReplaceAll(nodeSet, "IMAGE", BusyboxImage)), "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
-	kubectl("rollout", "status", "statefulset/web", "--timeout=60s")
+	kubectl("rollout", "status", "statefulset/web", "--timeout=180s")
 	if got := kubectl("logs", "web-0", "-c", "main"); got != "hello from web-0" {
 		t.Errorf("logs: %q", got)
 	}
@@ -107,8 +107,8 @@ func TestNode(t *testing.T) {
 	t.Run("volume", func(t *testing.T) {
 		uid := kubectl("get", "pod", "web-0", "-o", "jsonpath={.metadata.uid}")
 		kubectl("delete", "pod", "web-0", "--wait=false")
-		kubectl("wait", "--for=delete", "pod/web-0", "--timeout=30s")
-		kubectl("rollout", "status", "statefulset/web", "--timeout=60s")
+		kubectl("wait", "--for=delete", "pod/web-0", "--timeout=180s")
+		kubectl("rollout", "status", "statefulset/web", "--timeout=180s")
 		if again := kubectl("get", "pod", "web-0", "-o", "jsonpath={.metadata.uid}"); again == uid {
 			t.Error("the pod was not made again")
 		}
@@ -119,7 +119,7 @@ func TestNode(t *testing.T) {
 			t.Errorf("volume after fsGroup 999: %s", got)
 		}
 		kubectl("delete", "statefulset", "web")
-		kubectl("delete", "pvc", "--all", "--timeout=30s")
+		kubectl("delete", "pvc", "--all", "--timeout=180s")
 		awaitOutput(ctx, t, cp, "No resources", "get", "pv", "--show-kind")
 		if left, _ := filepath.Glob(filepath.Join(cp.VolumesDir(), "*")); len(left) > 0 {
 			t.Errorf("folders of removed volumes: %v", left)
@@ -130,7 +130,7 @@ func TestNode(t *testing.T) {
 // awaitOutput runs kubectl until its output holds want.
 func awaitOutput(ctx context.Context, t *testing.T, cp *ControlPlane, want string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		out, err := cp.Kubectl(ctx, nil, args...)
@@ -188,7 +188,7 @@ func TestNodeLeavesNothing(t *testing.T) {
 		if _, err := cp.Kubectl(t.Context(), nil, "run", "--image", BusyboxImage, "--image-pull-policy=Never", "sleeper"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := cp.Kubectl(t.Context(), nil, "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s"); err != nil {
+		if _, err := cp.Kubectl(t.Context(), nil, "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=180s"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-const (
-	// stopGrace is how long a server may take to stop by itself. None has
-	// anything to save that a test would miss.
-	stopGrace = 10 * time.Second
-	// killGrace is how long the kernel may take to end a killed process.
-	killGrace = 10 * time.Second
-)
+// killGrace is how long the kernel may take to end a killed process.
+const killGrace = time.Minute
+
+// stopGrace is how long a server may take to stop by itself. None has
+// anything to save that a test would miss.
+var stopGrace = 10 * time.Second
 
 // process is a child in a process group of its own, with its output in a file
 // and its number in another.

@@ -35,14 +35,15 @@ func TestConfigReload(t *testing.T) {
 
 	before := reloads(ctx, t, "bad")
 	writeConfig(t, good+"'not an image!'\n")
-	await(ctx, t, "the broken configuration to be seen", func() bool { return reloads(ctx, t, "bad") == before+1 })
+	await(ctx, t, "the broken configuration to be seen", func() bool { return reloads(ctx, t, "bad") > before })
 	if image := imageOf(ctx, t, in); image != "example.invalid/medusa:1" {
 		t.Errorf("image %s with a broken configuration", image)
 	}
+	before = reloads(ctx, t, "bad")
 	if err := os.Remove(rig.Webhook.ConfigFile); err != nil {
 		t.Fatal(err)
 	}
-	await(ctx, t, "the missing configuration to be seen", func() bool { return reloads(ctx, t, "bad") == before+2 })
+	await(ctx, t, "the missing configuration to be seen", func() bool { return reloads(ctx, t, "bad") > before })
 	if image := imageOf(ctx, t, in); image != "example.invalid/medusa:1" {
 		t.Errorf("image %s without a configuration", image)
 	}

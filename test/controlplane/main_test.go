@@ -48,7 +48,7 @@ func start(t *testing.T) (context.Context, *rigged.Rig) {
 	if shared == nil {
 		t.Skipf("needs a real control plane: set %s=1, after `go run ./test/cluster/cmd/rig build`", cluster.EnabledEnv)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	if !shared.Webhook.Running() {
 		t.Fatal("the webhook does not run, after an earlier test")
@@ -79,10 +79,14 @@ func labelled(more ...string) map[string]string {
 	return labels
 }
 
-// await polls until done answers true, for a minute.
+// patience is how long is waited for what takes moments on an idle machine. A controller
+// that was refused tries again ever later: after as long again as it was refused for.
+const patience = 3 * time.Minute
+
+// await polls until done answers true, and fails the test where it does not.
 func await(ctx context.Context, t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for !done() {
 		select {

@@ -93,9 +93,9 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// settle waits some seconds for what is checked right afterwards.
+// settle waits for what is checked right afterwards.
 func settle(ctx context.Context, done func() bool) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for !done() && ctx.Err() == nil {
 		select {

@@ -109,7 +109,7 @@ func TestBackupAdopt(t *testing.T) {
 	step("backed up", err)
 	t.Log(out)
 	took := time.Since(began)
-	b, err := c.BackupUntil(ctx, "now", time.Second, "complete", func(b *api.Backup) bool { return b.Status.Phase == api.BackupComplete })
+	b, err := c.BackupUntil(ctx, "now", time.Minute, "complete", func(b *api.Backup) bool { return b.Status.Phase == api.BackupComplete })
 	step("complete", err)
 	step("nothing moved", calm())
 	out, err = e.Stategraft(ctx, "-n", c.Namespace, "restore", "--backup", "now", "pod/"+c.Pod(0), "--yes", "--wait")

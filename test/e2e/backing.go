@@ -55,6 +55,7 @@ func (c *Cassandra) BackupUntil(ctx context.Context, name string, limit time.Dur
 	if err != nil {
 		return nil, err
 	}
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	for {
@@ -127,6 +128,7 @@ func (c *Cassandra) PatchSchedule(ctx context.Context, name, patch string) error
 
 // AwaitSchedule waits until a BackupSchedule is as wanted.
 func (c *Cassandra) AwaitSchedule(ctx context.Context, name string, limit time.Duration, what string, holds func(*api.BackupSchedule) bool) (*api.BackupSchedule, error) {
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	for {

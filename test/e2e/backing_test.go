@@ -183,7 +183,7 @@ func TestTotalLoss(t *testing.T) {
 	t.Log(out)
 	step("backed up", err)
 	step("lost", e.Forget(ctx))
-	_, err = e.Kubectl(ctx, nil, "wait", "--for=delete", "namespace/"+c.Namespace, "--timeout=180s")
+	_, err = e.Kubectl(ctx, nil, "wait", "--for=delete", "namespace/"+c.Namespace, "--timeout=600s")
 	step("gone", err)
 
 	// The second of the three commands; the first is the chart's.

@@ -116,7 +116,7 @@ func TestMedusaCrashes(t *testing.T) {
 	c, _, err := fresh(ctx, e, "crash", Setup{Medusa: "\n[grpc]\ntls_cert = /nowhere.crt\ntls_key = /nowhere.key\nca_cert = /nowhere.ca\n"})
 	step("serves", err)
 	serving := c.Serve(ctx)
-	_, err = c.AwaitLog(ctx, patches.ContainerMedusa, time.Minute, `"wait_seconds":4`)
+	_, err = c.AwaitLog(ctx, patches.ContainerMedusa, 3*time.Minute, `"wait_seconds":4`)
 	step("Medusa has crashed three times", err)
 	now, err := c.Await(ctx, readyLimit, "Ready", ready)
 	step("Ready all the same", err)
@@ -146,7 +146,7 @@ func TestMedusaOutOfMemory(t *testing.T) {
 	// With cgroup v1 the kernel kills Medusa, with v2 the kubelet has it kill the
 	// container as a whole.
 	var restarts int32
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(300 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(2 * time.Minute)); ; time.Sleep(300 * time.Millisecond) {
 		now, err := e.Pod(ctx, c.Namespace, pod(0))
 		if err != nil {
 			t.Fatal(err)

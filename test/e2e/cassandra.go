@@ -97,8 +97,8 @@ func (c *Cassandra) Lose(ctx context.Context, backup string, replicas int) error
 		return err
 	}
 	for _, args := range [][]string{
-		{"wait", "--for=delete", "pod", "-l", "app=" + c.Name(), "--timeout=120s"},
-		{"delete", "pvc", "--all", "--timeout=60s"},
+		{"wait", "--for=delete", "pod", "-l", "app=" + c.Name(), "--timeout=300s"},
+		{"delete", "pvc", "--all", "--timeout=300s"},
 		{"patch", "statefulset", c.Name(), "-p", restorePatch(backup)},
 	} {
 		if _, err := c.e.Kubectl(ctx, nil, append([]string{"-n", c.Namespace}, args...)...); err != nil {
@@ -168,6 +168,7 @@ func (c *Cassandra) Restore(ctx context.Context, name string, limit time.Duratio
 // AllReady waits until all pods are ready and of the present template, whatever the
 // strategy of their updates.
 func (c *Cassandra) AllReady(ctx context.Context, limit time.Duration) error {
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	for {
@@ -200,7 +201,7 @@ func (c *Cassandra) Log(ctx context.Context, container string) string {
 
 // AwaitLog waits until a container of the first pod has written one of the texts.
 func (c *Cassandra) AwaitLog(ctx context.Context, container string, limit time.Duration, texts ...string) (string, error) {
-	for deadline := time.Now().Add(limit); ; {
+	for deadline := time.Now().Add(patient(limit)); ; {
 		log := c.Log(ctx, container)
 		for line := range strings.Lines(log) {
 			for _, text := range texts {

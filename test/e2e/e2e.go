@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -50,6 +51,16 @@ type Env struct {
 	authority *authority // of the sidecars' gRPC
 	// namespaces of the scenario
 	namespaces []string
+}
+
+// patient is how long is waited for something that takes limit at most on a quiet machine.
+// Where lengths of time are not judged it does something else meanwhile, and everything may
+// take several times as long.
+func patient(limit time.Duration) time.Duration {
+	if os.Getenv(TimesEnv) == "print" {
+		return 3 * limit
+	}
+	return limit
 }
 
 // Scenario is the same cluster for one scenario, whose namespaces Forget deletes.
@@ -108,7 +119,7 @@ func (e *Env) S3(ctx context.Context, namespace string) error {
 	if err := e.Apply(ctx, namespace, "s3.yaml", nil); err != nil {
 		return err
 	}
-	return e.RolledOut(ctx, namespace, "deployment/s3", time.Minute)
+	return e.RolledOut(ctx, namespace, "deployment/s3", 3*time.Minute)
 }
 
 // Forget deletes the namespaces that the scenario has made, so that the next has
@@ -117,7 +128,7 @@ func (e *Env) Forget(ctx context.Context) error {
 	defer func() { e.namespaces = nil }()
 	for _, namespace := range e.namespaces {
 		// The namespace's own end takes half a minute; its pods' is what counts.
-		if _, err := e.Kubectl(ctx, nil, "-n", namespace, "delete", "statefulset,deployment", "--all", "--cascade=foreground", "--timeout=120s"); err != nil {
+		if _, err := e.Kubectl(ctx, nil, "-n", namespace, "delete", "statefulset,deployment", "--all", "--cascade=foreground", "--timeout=300s"); err != nil {
 			return err
 		}
 		if _, err := e.Kubectl(ctx, nil, "delete", "namespace", namespace, "--wait=false"); err != nil {

@@ -60,7 +60,7 @@ func TestBackupInterrupted(t *testing.T) {
 	t.Log(line)
 	_, err = e.Kubectl(ctx, nil, "-n", c.Namespace, "scale", "deployment/s3", "--replicas=1")
 	step("S3 up", err)
-	step("S3 ready", e.RolledOut(ctx, c.Namespace, "deployment/s3", time.Minute))
+	step("S3 ready", e.RolledOut(ctx, c.Namespace, "deployment/s3", 3*time.Minute))
 	backup, err = c.Backup(ctx, 0, "e2e-000003")
 	step("backed up", err)
 	if backup.Status != "SUCCESS" || backup.Objects == 0 {

@@ -220,10 +220,10 @@ func (k *KVS) configIn(o *unstructured.Unstructured) error {
 // Delete deletes the KVS and routing nodes, and the claims with their volumes: what is left is
 // in the bucket.
 func (k *KVS) Delete(ctx context.Context) error {
-	if _, err := k.e.Kubectl(ctx, nil, "-n", k.Namespace, "delete", "statefulset", "--all", "--cascade=foreground", "--timeout=180s"); err != nil {
+	if _, err := k.e.Kubectl(ctx, nil, "-n", k.Namespace, "delete", "statefulset", "--all", "--cascade=foreground", "--timeout=300s"); err != nil {
 		return err
 	}
-	_, err := k.e.Kubectl(ctx, nil, "-n", k.Namespace, "delete", "pvc", "--all", "--timeout=120s")
+	_, err := k.e.Kubectl(ctx, nil, "-n", k.Namespace, "delete", "pvc", "--all", "--timeout=300s")
 	return err
 }
 

@@ -71,6 +71,10 @@ func restoring(t *testing.T, limit time.Duration) (*Env, context.Context) {
 
 func begin(t *testing.T, limit time.Duration) (*Env, context.Context) {
 	t.Helper()
+	limit = patient(limit)
+	if end, ok := t.Deadline(); ok { // beyond it nothing would be cleaned up
+		limit = min(limit, time.Until(end)-5*time.Minute)
+	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not done within %s", limit))
 	e := env.Scenario()
 	t.Cleanup(func() {

@@ -25,7 +25,7 @@ func (e *Env) Apply(ctx context.Context, namespace, manifest string, values map[
 // RolledOut waits until a Deployment or StatefulSet has all its pods, new and
 // ready.
 func (e *Env) RolledOut(ctx context.Context, namespace, object string, limit time.Duration) error {
-	if _, err := e.Kubectl(ctx, nil, "-n", namespace, "rollout", "status", object, fmt.Sprintf("--timeout=%ds", int(limit.Seconds()))); err != nil {
+	if _, err := e.Kubectl(ctx, nil, "-n", namespace, "rollout", "status", object, fmt.Sprintf("--timeout=%ds", int(patient(limit).Seconds()))); err != nil {
 		return fmt.Errorf("%w; its pods:\n%s", err, e.describe(ctx, namespace))
 	}
 	return nil
@@ -59,6 +59,7 @@ func (e *Env) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, err
 // Await waits for something of a pod, which need not be there yet. The error says
 // how it was in the end.
 func (e *Env) Await(ctx context.Context, namespace, name string, limit time.Duration, what string, holds func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	for {

@@ -73,6 +73,7 @@ func (c *Cassandra) Until(ctx context.Context, name string, limit time.Duration,
 	if err != nil {
 		return nil, err
 	}
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	var r api.Restore
@@ -217,6 +218,7 @@ func (c *Cassandra) onlyRestore(ctx context.Context, limit time.Duration) (*api.
 	if err != nil {
 		return nil, err
 	}
+	limit = patient(limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	for {

@@ -34,7 +34,7 @@ func TestPasswords(t *testing.T) {
 		},
 	})
 	step("ready", err)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(patient(time.Minute)); ; time.Sleep(time.Second) {
 		_, err = c.CQL(ctx, 0, "CREATE ROLE e2e WITH PASSWORD = '"+cql+"' AND LOGIN = true AND SUPERUSER = true")
 		if err == nil || time.Now().After(deadline) {
 			break

@@ -79,6 +79,27 @@ func (h *history) write(ctx context.Context, t *testing.T, c *client.Client, key
 	}
 }
 
+// await waits until so many keys have been written.
+func (h *history) await(t *testing.T, keys int) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		written := 0
+		h.mutex.Lock()
+		for _, versions := range h.of {
+			if !versions[0].acked.IsZero() {
+				written++
+			}
+		}
+		h.mutex.Unlock()
+		if written == keys {
+			return
+		}
+		if t.Failed() || time.Now().After(deadline) {
+			t.Fatalf("%d of %d keys are written", written, keys)
+		}
+	}
+}
+
 // held tells whether a version was the key's at some moment between two times.
 func (h *history) held(key string, v int, from, to time.Time) error {
 	all := h.of[key]
@@ -112,7 +133,9 @@ func TestWhileWriting(t *testing.T) {
 		writing.Go(func() { h.write(ctx, t, ours, keys) })
 	}
 	storage, _ := shelf(t)
-	time.Sleep(2 * report) // all keys are in reports by then; those that are not would not have to be in the backup
+	// Those that are not in reports when it begins would not have to be in the backup.
+	h.await(t, writers*each)
+	time.Sleep(2 * report)
 	backups := scale(2, 8)
 	checked, versions := 0, map[int]bool{}
 	type made struct {

@@ -18,7 +18,7 @@ import (
 // the last: settled before, it would restore the first ones beside empty new nodes. Once
 // it is over nothing says any more that one is under way.
 func TestAppliedTogether(t *testing.T) {
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "applied"
 	if err := e.namespace(ctx, ns, map[string]string{api.LabelInject: api.InjectEnabled}); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAppliedTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	settled, err := r.until(ctx, 2*time.Minute, o.Name, "accepted", func(o *api.Restore) bool { return len(o.Status.Pods) > 0 || o.Status.Phase.Final() })
+	settled, err := r.until(ctx, patience, o.Name, "accepted", func(o *api.Restore) bool { return len(o.Status.Pods) > 0 || o.Status.Phase.Final() })
 	if err != nil {
 		explain(t, e, ns)
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAppliedTogether(t *testing.T) {
 	if len(settled.Status.Pods) != r.size {
 		faulty = append(faulty, "it is about "+settled.Status.Message)
 	}
-	if err := r.await(ctx, 90*time.Second, "the namespace to lose its label", func(ctx context.Context) (bool, error) {
+	if err := r.await(ctx, patience, "the namespace to lose its label", func(ctx context.Context) (bool, error) {
 		var space corev1.Namespace
 		err := r.Objects.Get(ctx, client.ObjectKey{Name: ns}, &space)
 		return err == nil && space.Labels[api.LabelRestoring] == "", err

@@ -37,6 +37,9 @@ const (
 	TimesEnv = "STATEGRAFT_RESTORE_TIMES"
 )
 
+// patience is how long is waited for what takes moments on an idle machine.
+const patience = 3 * time.Minute
+
 // Env is everything that runs: the control plane, two replicas of the webhook behind
 // something that shares the calls out, the controller, and the simulated node.
 type Env struct {
@@ -128,7 +131,7 @@ func (e *Env) Stop(ctx context.Context) error {
 // restores reads the Restores of a namespace.
 func (e *Env) restores(ctx context.Context, namespace string) ([]api.Restore, error) {
 	var list api.RestoreList
-	for tries := 100; ; tries-- { // another scenario may restart the API server
+	for tries := 600; ; tries-- { // another scenario may restart the API server
 		err := e.Objects.List(ctx, &list, client.InNamespace(namespace))
 		if err == nil || tries == 0 || ctx.Err() != nil {
 			return list.Items, err
@@ -191,7 +194,7 @@ func (e *Env) await(ctx context.Context, limit time.Duration, what string, done 
 
 // try does something until it succeeds, as with an API server that is away.
 func (e *Env) try(ctx context.Context, what string, do func(context.Context) error) error {
-	return e.await(ctx, time.Minute, what, func(ctx context.Context) (bool, error) {
+	return e.await(ctx, patience, what, func(ctx context.Context) (bool, error) {
 		err := do(ctx)
 		return err == nil, err
 	})

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -180,7 +179,7 @@ func restartAPIServer(ctx context.Context, e *Env, _ string, _ *rand.Rand) (stri
 // backoff grows to a quarter of an hour (docs/troubleshooting.md). Where none is under
 // way there is nothing to wait for.
 func (e *Env) awaitKinds(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not within two minutes"))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
 	for {
 		var underWay corev1.NamespaceList

@@ -9,7 +9,7 @@ import (
 )
 
 // settleLimit is how long a Restore may take after the last interruption.
-const settleLimit = 150 * time.Second
+const settleLimit = 5 * time.Minute
 
 // judge waits for the end of a Restore and says what does not hold: it is completed,
 // nobody is pending or gated, the ring is ready, each pod of data holds what it is to

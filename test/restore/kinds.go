@@ -80,7 +80,7 @@ func annotated(number int) func(context.Context, *play) []string {
 			}
 		}
 		var made []api.Restore
-		if err := p.await(ctx, time.Minute, "the annotation to become a Restore", func(ctx context.Context) (bool, error) {
+		if err := p.await(ctx, patience, "the annotation to become a Restore", func(ctx context.Context) (bool, error) {
 			var err error
 			made, err = p.restores(ctx, p.ns)
 			return len(made) > 0, err

@@ -13,7 +13,7 @@ import (
 
 // Of two controllers the one that leads is killed in the middle: the other goes on.
 func TestLeaderKilled(t *testing.T) {
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "leaders"
 	r, err := e.newRing(ctx, ns, 3, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestLeaderKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := ""
-	if err := r.await(ctx, time.Minute, "a leader", func(ctx context.Context) (_ bool, err error) {
+	if err := r.await(ctx, patience, "a leader", func(ctx context.Context) (_ bool, err error) {
 		before, err = e.leader(ctx)
 		return before != "", err
 	}); err != nil {
@@ -49,7 +49,7 @@ func TestLeaderKilled(t *testing.T) {
 	if err := r.ask(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.until(ctx, time.Minute, o.Name, "in the middle", begun); err != nil {
+	if _, err := r.until(ctx, patience, o.Name, "in the middle", begun); err != nil {
 		explain(t, e, ns)
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const policyName = "restore-pending.stategraft.io"
 // that knows nothing of the Restore, databases start without it, and the witness
 // says so. Even then none becomes ready: the controller deletes such pods.
 func TestWithoutPolicy(t *testing.T) {
-	ctx, e := start(t, 2*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "without-policy"
 	r, err := e.newRing(ctx, ns, 2, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -31,8 +31,8 @@ func TestWithoutPolicy(t *testing.T) {
 			explain(t, e, ns)
 		}
 	}()
-	e.Node.Linger(ns, true) // between the deletion and the new pods there is time
-	e.Node.Slow(ns, 20*time.Second)
+	e.Node.Linger(ns, true)    // between the deletion and the new pods there is time
+	e.Node.Slow(ns, time.Hour) // until it is said otherwise
 	e.holder.hold(true)
 	e.balancer.to(e.second.Port())
 	defer e.Node.Linger(ns, false)
@@ -44,7 +44,7 @@ func TestWithoutPolicy(t *testing.T) {
 	if err := r.ask(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.until(ctx, 30*time.Second, o.Name, "deleting both pods", func(o *api.Restore) bool {
+	if _, err := r.until(ctx, patience, o.Name, "deleting both pods", func(o *api.Restore) bool {
 		pods, err := r.read(ctx)
 		return err == nil && len(pods) == 2 && pods["ring-0"].DeletionTimestamp != nil && pods["ring-1"].DeletionTimestamp != nil
 	}); err != nil {
@@ -53,12 +53,12 @@ func TestWithoutPolicy(t *testing.T) {
 	restore := e.withoutPolicy(ctx, t)
 	defer restore()
 	e.Node.Linger(ns, false)
-	if err := r.await(ctx, 30*time.Second, "the witness to find databases that start without their restore", func(context.Context) (bool, error) {
+	if err := r.await(ctx, patience, "the witness to find databases that start without their restore", func(context.Context) (bool, error) {
 		return len(e.Witness.Violations(ns)) > 0, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.await(ctx, 30*time.Second, "the controller to delete such a pod, and say so", func(ctx context.Context) (bool, error) {
+	if err := r.await(ctx, patience, "the controller to delete such a pod, and say so", func(ctx context.Context) (bool, error) {
 		events, err := e.Client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{})
 		for _, event := range events.Items {
 			if strings.Contains(event.Message, "came up without the restore") {
@@ -107,7 +107,7 @@ func (e *Env) withoutPolicy(ctx context.Context, t *testing.T) (restore func()) 
 			t.Errorf("the policy is not put back: %v", err)
 		}
 	}
-	if err := e.await(ctx, 20*time.Second, "the API server to go without the policy", func(ctx context.Context) (bool, error) {
+	if err := e.await(ctx, patience, "the API server to go without the policy", func(ctx context.Context) (bool, error) {
 		return e.refuses(ctx) == nil, nil
 	}); err != nil {
 		restore()
@@ -138,7 +138,7 @@ func (e *Env) refuses(ctx context.Context) error {
 // A volume that forgets what was done to it is restored again when the object is
 // applied again: the judge has to find that.
 func TestForgettingIsFound(t *testing.T) {
-	ctx, e := start(t, 2*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "forgetting"
 	r, err := e.newRing(ctx, ns, 1, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestForgettingIsFound(t *testing.T) {
 	if err := e.Objects.Delete(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.await(ctx, time.Minute, "a pod that knows nothing", func(ctx context.Context) (bool, error) {
+	if err := r.await(ctx, patience, "a pod that knows nothing", func(ctx context.Context) (bool, error) {
 		pods, err := r.read(ctx)
 		now := pods[pod.Name]
 		return now != nil && len(now.Spec.InitContainers) == 0 && isReady(now), err

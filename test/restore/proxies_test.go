@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/stategraft/stategraft/test/ports"
 )
 
 // echo answers lines, with its name before them.
@@ -63,7 +65,7 @@ func TestHolder(t *testing.T) {
 	defer h.stop()
 	l := dial(t, h.listener.Addr().String())
 	fmt.Fprintln(l.conn, "1")
-	if got := l.read(5 * time.Second); got != "server 1\n" {
+	if got := l.read(time.Minute); got != "server 1\n" {
 		t.Fatalf("got %q", got)
 	}
 	h.hold(true)
@@ -74,7 +76,7 @@ func TestHolder(t *testing.T) {
 	}
 	h.hold(false)
 	for _, want := range []string{"server 2\n", "server 3\n"} {
-		if got := l.read(5 * time.Second); got != want {
+		if got := l.read(time.Minute); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -83,12 +85,10 @@ func TestHolder(t *testing.T) {
 func TestBalancer(t *testing.T) {
 	_, a := echo(t, "a")
 	_, b := echo(t, "b")
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := ports.Row(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := dead.Addr().(*net.TCPAddr).Port
-	_ = dead.Close()
 	lb, err := newBalancer()
 	if err != nil {
 		t.Fatal(err)
@@ -100,14 +100,14 @@ func TestBalancer(t *testing.T) {
 	for range 6 {
 		open = dial(t, lb.listener.Addr().String())
 		fmt.Fprintln(open.conn, "x")
-		seen[open.read(5*time.Second)] = true
+		seen[open.read(time.Minute)] = true
 	}
 	if !seen["a x\n"] || !seen["b x\n"] || len(seen) != 2 {
 		t.Errorf("answers %v", seen)
 	}
 	lb.shuffle()
 	fmt.Fprintln(open.conn, "x")
-	if got := open.read(5 * time.Second); got != "" {
+	if got := open.read(time.Minute); got != "" {
 		t.Errorf("%q on a connection that was ended", got)
 	}
 }

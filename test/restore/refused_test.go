@@ -18,7 +18,7 @@ import (
 // one condition says why and names the remedy, nobody is pending, and every pod is
 // the one that it was.
 func TestRefused(t *testing.T) {
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "refused"
 	r, err := e.newRing(ctx, ns, 3, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 // refused waits for a Restore to be refused, and looks at what it says.
 func (e *Env) refused(ctx context.Context, t *testing.T, r *ring, name, restore, condition string, says []string) bool {
 	t.Helper()
-	o, err := r.final(ctx, time.Minute, restore)
+	o, err := r.final(ctx, patience, restore)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return false
@@ -103,7 +103,7 @@ func find(o *api.Restore, kind string) *metav1.Condition {
 // Pods that nothing of ours is in, by the label of the pod or the lack of one of the
 // namespace, are refused by a condition of their own each.
 func TestRefusedWithoutSidecar(t *testing.T) {
-	ctx, e := start(t, 2*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	for ns, c := range map[string]struct {
 		labels, pod map[string]string
 		says        string
@@ -138,7 +138,7 @@ func TestRefusedWithoutSidecar(t *testing.T) {
 
 // A node of which the backup has nothing starts empty where that is asked for.
 func TestMissingIsEmpty(t *testing.T) {
-	ctx, e := start(t, 2*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "missing-empty"
 	r, err := e.newRing(ctx, ns, 3, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestMissingIsEmpty(t *testing.T) {
 // Of two Restores for one pod the one that was made later waits, says for whom, and
 // is done afterwards.
 func TestTwoForOnePod(t *testing.T) {
-	ctx, e := start(t, 2*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	const ns = "two"
 	r, err := e.newRing(ctx, ns, 2, appsv1.ParallelPodManagement)
 	if err != nil {
@@ -177,14 +177,14 @@ func TestTwoForOnePod(t *testing.T) {
 	if err := r.ask(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.until(ctx, time.Minute, first.Name, "begun", begun); err != nil {
+	if _, err := r.until(ctx, patience, first.Name, "begun", begun); err != nil {
 		explain(t, e, ns)
 		t.Fatal(err)
 	}
 	if err := r.ask(ctx, second); err != nil {
 		t.Fatal(err)
 	}
-	waiting, err := r.until(ctx, time.Minute, second.Name, "waiting", func(o *api.Restore) bool { return o.Status.Phase == api.RestoreWaiting })
+	waiting, err := r.until(ctx, patience, second.Name, "waiting", func(o *api.Restore) bool { return o.Status.Phase == api.RestoreWaiting })
 	if err != nil {
 		explain(t, e, ns)
 		t.Fatal(err)

@@ -32,7 +32,7 @@ const (
 )
 
 // readyLimit is how long a ring may take to be ready, interrupted by others' tests.
-const readyLimit = 2 * time.Minute
+const readyLimit = 5 * time.Minute
 
 // newRing makes a ring, with backups, and waits until it is ready and injected.
 func (e *Env) newRing(ctx context.Context, ns string, size int, policy appsv1.PodManagementPolicyType) (*ring, error) {
@@ -128,7 +128,7 @@ func (r *ring) ready(ctx context.Context, injected bool) error {
 func (r *ring) read(ctx context.Context) (map[string]*corev1.Pod, error) {
 	var list corev1.PodList
 	// Another scenario may restart the API server.
-	for tries := 100; ; tries-- {
+	for tries := 600; ; tries-- {
 		err := r.Objects.List(ctx, &list, client.InNamespace(r.ns))
 		if err == nil {
 			break
@@ -201,7 +201,7 @@ func (r *ring) final(ctx context.Context, limit time.Duration, name string) (*ap
 
 // remove deletes a Restore and waits until it is gone.
 func (r *ring) remove(ctx context.Context, name string) error {
-	return r.await(ctx, time.Minute, "Restore "+name+" to be gone", func(ctx context.Context) (bool, error) {
+	return r.await(ctx, patience, "Restore "+name+" to be gone", func(ctx context.Context) (bool, error) {
 		o, err := r.get(ctx, name)
 		if apierrors.IsNotFound(err) {
 			return true, nil

@@ -16,7 +16,7 @@ import (
 // it admits without a restore container the API server refuses, and no pod starts
 // without its restore.
 func TestStaleWebhook(t *testing.T) {
-	ctx, e := start(t, 5*time.Minute)
+	ctx, e := start(t, 20*time.Minute)
 	length := 4 * time.Second
 	if os.Getenv(InterruptionsEnv) != "" {
 		length = 30 * time.Second
@@ -37,7 +37,7 @@ func TestStaleWebhook(t *testing.T) {
 	if err := r.ask(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.await(ctx, length, "the API server to refuse what the stale webhook admits", func(ctx context.Context) (bool, error) {
+	if err := r.await(ctx, patience, "the API server to refuse what the stale webhook admits", func(ctx context.Context) (bool, error) {
 		refused, err := r.refusals(ctx)
 		return refused > 0, err
 	}); err != nil {

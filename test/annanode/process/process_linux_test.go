@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patience is how long is waited for what takes moments on an idle machine.
+const patience = time.Minute
+
 // program is one that runs.
 type program struct {
 	cmd  *exec.Cmd
@@ -49,11 +52,14 @@ func (p *program) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-func (p *program) says(what string) bool {
+// all is everything that it has written so far.
+func (p *program) all() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Contains(p.text.String(), what)
+	return p.text.String()
 }
+
+func (p *program) says(what string) bool { return strings.Contains(p.all(), what) }
 
 // code waits until the program ends.
 func (p *program) code(t *testing.T) int {
@@ -64,8 +70,8 @@ func (p *program) code(t *testing.T) int {
 			return exit.ExitCode()
 		}
 		return 0
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%v does not end: %s", p.cmd.Env[len(p.cmd.Env)-1], p.text.String())
+	case <-time.After(patience):
+		t.Fatalf("%v does not end: %s", p.cmd.Env[len(p.cmd.Env)-1], p.all())
 		return -1
 	}
 }
@@ -90,7 +96,7 @@ func start(t *testing.T, args, file, config string, env ...string) *program {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		if t.Failed() {
-			t.Logf("%s:\n%s", args, p.text.String())
+			t.Logf("%s:\n%s", args, p.all())
 		}
 	})
 	return p
@@ -186,9 +192,10 @@ func TestPrograms(t *testing.T) {
 	}
 
 	tell(t, endpoint("127.0.0.1", executorDepart+2), "go")
-	if code := executor.code(t); code != 1 || !m.has("7005 127.0.0.1") {
+	if code := executor.code(t); code != 1 {
 		t.Errorf("the executor departs with code %d", code)
 	}
+	eventually(t, "the management server hears of it", func() bool { return m.has("7005 127.0.0.1") })
 	tell(t, endpoint("127.0.0.1", wire.PortSelfDepart), endpoint("127.0.0.1", wire.PortDepartDone))
 	if code := kvs.code(t); code != 0 {
 		t.Errorf("the node departs with code %d", code)
@@ -258,7 +265,7 @@ func (m *managed) has(what string) bool {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}

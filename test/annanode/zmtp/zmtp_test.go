@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zeromq/zmq4"
+
+	"github.com/stategraft/stategraft/test/ports"
 )
 
 func TestPushPull(t *testing.T) {
@@ -95,12 +97,11 @@ func TestAskReply(t *testing.T) {
 // A PUSH socket keeps 1000 messages for a peer that is not there, then blocks, and
 // goes on when the peer comes.
 func TestPushBlocksAtTheHighWaterMark(t *testing.T) {
-	l, err := Pull("tcp://127.0.0.1:0", func(context.Context, []byte) {})
+	port, err := ports.Row(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := "tcp://" + l.Addr().String()
-	l.Close()
+	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", port)
 	p := NewPush(endpoint)
 	defer p.Close()
 	for range HighWater {
@@ -114,7 +115,8 @@ func TestPushBlocksAtTheHighWaterMark(t *testing.T) {
 		t.Fatal("the 1001st message did not block")
 	}
 	got := make(chan struct{}, 2*HighWater)
-	if l, err = Pull(endpoint, func(context.Context, []byte) { got <- struct{}{} }); err != nil {
+	l, err := Pull(endpoint, func(context.Context, []byte) { got <- struct{}{} })
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()

@@ -1,10 +1,11 @@
 package rigged
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -16,12 +17,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	free "github.com/stategraft/stategraft/test/ports"
 )
 
 const (
 	loopback   = "127.0.0.1"
-	readyLimit = time.Minute      // how long a process may take to be ready
-	stopGrace  = 30 * time.Second // how long it may take to end by itself, drain included
+	readyLimit = 3 * time.Minute // how long a process may take to be ready
+	stopGrace  = 2 * time.Minute // how long it may take to end by itself, drain included
 )
 
 // process is one of our programs' processes. It can be stopped and started
@@ -34,7 +37,7 @@ type process struct {
 	metrics, health int
 
 	mu   sync.Mutex
-	log  bytes.Buffer // everything that every process wrote
+	log  *os.File // everything that every process wrote; nil before the first
 	cmd  *exec.Cmd
 	done chan struct{} // closed when cmd has ended
 }
@@ -71,7 +74,11 @@ func (p *process) Start(ctx context.Context) error {
 	cmd := exec.Command(p.program, p.args()...)
 	// In a cluster the Deployment says so.
 	cmd.Env = append(os.Environ(), "POD_NAMESPACE="+homeNamespace)
-	cmd.Stdout, cmd.Stderr = (*logWriter)(p), (*logWriter)(p)
+	log, err := p.openLog()
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
 	done, started := make(chan struct{}), make(chan error)
 	go func() {
@@ -191,20 +198,41 @@ func (p *process) endedWell() error {
 	return nil
 }
 
-// logWriter takes the process's output.
-type logWriter process
-
-func (l *logWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.Write(b)
+// openLog makes the file that takes the process's output. It is one that the process
+// writes to itself: what it wrote before it answered a request is there once the answer
+// is, which through a pipe it would be a moment later.
+func (p *process) openLog() (*os.File, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log != nil {
+		return p.log, nil
+	}
+	f, err := os.CreateTemp("", "stategraft-rigged-*.log")
+	if err != nil {
+		return nil, fmt.Errorf("making a log: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it lasts as long as it is open
+	defer func() { _ = f.Close() }()
+	// Several processes write to it, one after the other, and none over another's.
+	if p.log, err = os.OpenFile(f.Name(), os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return nil, fmt.Errorf("making a log: %w", err)
+	}
+	return p.log, nil
 }
 
 // Log is everything that it wrote, over all its starts.
 func (p *process) Log() string {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
+	log := p.log
+	p.mu.Unlock()
+	if log == nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.NewSectionReader(log, 0, math.MaxInt64))
+	if err != nil {
+		return string(text) + err.Error()
+	}
+	return string(text)
 }
 
 // tail is the end of the log, for an error. A line for each time that we asked
@@ -218,15 +246,11 @@ func (p *process) tail() string {
 
 // pickPorts finds free ports.
 func pickPorts(ports ...*int) error {
-	for _, port := range ports {
-		l, err := net.Listen("tcp", address(0))
-		if err != nil {
-			return fmt.Errorf("finding a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // at the end, so that none is answered twice
-		*port = l.Addr().(*net.TCPAddr).Port
+	first, err := free.Row(len(ports))
+	for i, port := range ports {
+		*port = first + i
 	}
-	return nil
+	return err
 }
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

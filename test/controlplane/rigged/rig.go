@@ -17,7 +17,7 @@ import (
 )
 
 // startLimit bounds a start, building aside.
-const startLimit = 3 * time.Minute
+const startLimit = 10 * time.Minute
 
 // Options say how to start. The zero value will do.
 type Options struct {

@@ -17,7 +17,7 @@ func TestController(t *testing.T) {
 	if os.Getenv(cluster.EnabledEnv) != "1" {
 		t.Skip("starts a real control plane: set " + cluster.EnabledEnv + "=1")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	r, err := Start(ctx, Options{Log: os.Stderr, Controller: true})
 	if err != nil {

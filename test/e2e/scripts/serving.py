@@ -9,9 +9,9 @@ import time
 sys.path.insert(0, os.environ["CASSANDRA_HOME"] + "/pylib")
 from cassandra.cluster import Cluster  # noqa: E402
 
-cluster = Cluster([socket.gethostbyname(socket.gethostname())], connect_timeout=20)
+cluster = Cluster([socket.gethostbyname(socket.gethostname())], connect_timeout=60)
 session = cluster.connect()
-session.default_timeout = 10
+session.default_timeout = 30
 seen = {"queries": 0, "errors": 0, "longest": 0, "last": ""}
 last = time.time()
 while not os.path.exists(sys.argv[1]):

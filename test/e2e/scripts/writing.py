@@ -10,9 +10,9 @@ import time
 sys.path.insert(0, os.environ["CASSANDRA_HOME"] + "/pylib")
 from cassandra.cluster import Cluster  # noqa: E402
 
-cluster = Cluster([socket.gethostbyname(socket.gethostname())], connect_timeout=20)
+cluster = Cluster([socket.gethostbyname(socket.gethostname())], connect_timeout=60)
 session = cluster.connect()
-session.default_timeout = 10
+session.default_timeout = 30
 if sys.argv[1] == "keys":
     print(json.dumps(sorted(row[0] for row in session.execute("SELECT key FROM %s.rows" % sys.argv[2]))))
     sys.exit()

@@ -1,0 +1,3 @@
+package ports
+
+import _ "github.com/stategraft/stategraft/test/golden" // takes -update
