@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +17,12 @@ type usage map[corev1.ResourceName]resource.Quantity
 type need struct{ requests, limits map[string]resource.Quantity }
 
 // podUsage sums a pod as the scheduler and the quota do: containers and
-// sidecars add up, of the other init containers the largest counts; what the pod says as a
-// whole goes before that, of each resource that it names (k8s.io/component-helpers/resource).
+// sidecars add up, of the other init containers the largest counts
+// (k8s.io/component-helpers/resource).
 func podUsage(pod *workload.Pod, patch *patches.Patch) usage {
+	if r := pod.Spec.Resources; r != nil && (len(r.Requests) > 0 || len(r.Limits) > 0) {
+		return needOf(*r).addTo(usage{})
+	}
 	total, largest, sidecars := usage{}, usage{}, usage{}
 	runs := func(n need, init, always bool) {
 		switch {
@@ -55,9 +57,6 @@ func podUsage(pod *workload.Pod, patch *patches.Patch) usage {
 		total[name] = sum
 	}
 	raise(total, largest)
-	if r := pod.Spec.Resources; r != nil {
-		maps.Copy(total, needOf(*r).addTo(usage{}))
-	}
 	return total
 }
 
