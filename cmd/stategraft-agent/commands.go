@@ -110,12 +110,10 @@ func serveMedusa(ctx context.Context, log *slog.Logger, secrets *event.Secrets, 
 	watch := []string{places.Ini(), places.Yaml(), places.Credentials()}
 	ca, certificate, key := render.TLSFiles(places.GRPCTLS)
 	watch = append(watch, ca, certificate, key)
-	hidden := []string{places.Credentials()}
 	cql := os.Getenv("MEDUSA_CQL_K8S_SECRETS_PATH")
 	if cql != "" {
 		// Medusa reads them once, when it starts.
 		watch = append(watch, filepath.Join(cql, "username"), filepath.Join(cql, "password"))
-		hidden = append(hidden, filepath.Join(cql, "password"))
 	}
 	port, err := number("STATEGRAFT_CQL_PORT")
 	if err != nil || port == 0 {
@@ -128,7 +126,7 @@ func serveMedusa(ctx context.Context, log *slog.Logger, secrets *event.Secrets, 
 			holdBack(ctx, port, length("STATEGRAFT_DATABASE_FIRST", databaseFirst, log), log)
 		},
 		Prepare: func() (process.Spec, error) { return prepare(places, cql) },
-		Watch:   watch, Hidden: hidden, Secrets: secrets,
+		Watch:   watch, Hidden: hidden(places), Secrets: secrets,
 		Marker: medusa.BackupMarker, StatePath: places.State("medusa"),
 		StopLimit: mayStop(log),
 		Poll:      length("STATEGRAFT_POLL", time.Second, log),

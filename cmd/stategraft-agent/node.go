@@ -84,11 +84,21 @@ func nodeReport(places files.Places, mount string, secrets *event.Secrets) (node
 	}
 	r.Backup, r.BackupRunning = medusa.Running(private(), medusa.BackupMarker)
 	r.Failed = medusa.Failed(private())
+	secrets.Learn(hidden(places)...) // that of a start before may be told before Medusa is started
 	for i := range r.Failed {
 		r.Failed[i].Why = secrets.Hide(r.Failed[i].Why)
 	}
 	r.Waiting = waiting(places)
 	return r, nil
+}
+
+// hidden are the files whose secrets no text may hold.
+func hidden(places files.Places) []string {
+	all := []string{places.Credentials()}
+	if cql := os.Getenv("MEDUSA_CQL_K8S_SECRETS_PATH"); cql != "" {
+		all = append(all, filepath.Join(cql, "password"))
+	}
+	return all
 }
 
 // prefix is that of the effective medusa.ini; empty while there is none.

@@ -83,6 +83,28 @@ func (s serving) ask(path string) (int, string) {
 	return 0, s.log()
 }
 
+// TestTellsWhyABackupFailed: what Medusa has told, without the secrets in it, also before it
+// is started.
+func TestTellsWhyABackupFailed(t *testing.T) {
+	s := sidecar(t, "STATEGRAFT_GRPC_TLS=off")
+	for path, text := range map[string]string{
+		files.Standard(s.root).Credentials():   "[default]\naws_access_key_id = AKIA\naws_secret_access_key = s3cret-key-0123456789\n",
+		s.root + "/tmp/stategraft/failed.json": `{"name": "b1", "at": "2026-11-30T10:00:00Z", "why": "OSError: s3cret-key-0123456789 is refused"}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var r node.Report
+	status, body := s.ask(node.PathReport)
+	if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK || r.WhyFailed("b1") != "OSError: *** is refused" {
+		t.Errorf("%d %s %v", status, body, err)
+	}
+}
+
 // TestServesTheNode: the node's service is there while Medusa still lets the
 // database go first, and looks into the storage.
 func TestServesTheNode(t *testing.T) {

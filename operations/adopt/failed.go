@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,7 @@ func (c *controller) failed(ctx context.Context, t *turn, one *candidate, err er
 		return true
 	}
 	why := fmt.Sprintf("the API server does not take its containers: %s", workload.Clip(err.Error(), 600))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !strings.Contains(err.Error(), denied) {
 		why = "the API server has no subresource pods/ephemeralcontainers, by which containers are added and which Kubernetes has since 1.25: upgrade the control plane, or have the pod created anew"
 	}
 	c.putOff(ctx, one, why, err)
@@ -37,6 +38,10 @@ func (c *controller) failed(ctx context.Context, t *turn, one *candidate, err er
 	}
 	return maybe
 }
+
+// denied is how the API server tells of a webhook that is against it, with what status that
+// may say so (k8s.io/apiserver/pkg/admission/plugin/webhook/errors).
+const denied = "denied the request"
 
 // unsureFor is how long what was not answered may still come to be: longer than the API server
 // works on a request (kube-apiserver --request-timeout).

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -124,6 +125,16 @@ func TestPairUnread(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 	w.hears("unread", "Normal NotAdopted no-pair: Secret stategraft-grpc of its namespace cannot be read: secrets \"x\" is forbidden")
+}
+
+// A webhook that is against it is told in its own words, whatever status it says so with.
+func TestDeniedAsNotFound(t *testing.T) {
+	w := newWorld(t, aPod("c-0", "c", "n"))
+	w.fails = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Message: `admission webhook "w" denied the request: no such team`}}
+	w.expect("denied", "")
+	if heard := w.heard(); !strings.Contains(heard, "no such team") || strings.Contains(heard, "upgrade") {
+		t.Errorf("heard %q", heard)
+	}
 }
 
 // An API server without the subresource is told of, and a pod or a namespace that has gone

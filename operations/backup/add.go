@@ -62,7 +62,7 @@ func (o *Options) fill() {
 
 func newReconciler(c cluster, ask asker, turns Turns, tell teller, o Options) *reconciler {
 	return &reconciler{cluster: c, ask: ask, turns: turns, remover: o.Remover, tell: tell, clock: o.Clock,
-		book: newBook(), limit: o.AbsentLimit, removing: make(chan struct{}, removers), each: together}
+		book: newBook(), limit: o.AbsentLimit, removing: make(chan struct{}, removers), blaming: make(chan struct{}, blamers), each: together}
 }
 
 // expose has the gauges told as long as this process leads.

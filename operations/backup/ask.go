@@ -17,7 +17,7 @@ import (
 // keep takes over a pod that was read.
 func (p *note) keep(pod *corev1.Pod, now time.Time) {
 	if p.uid != pod.UID {
-		p.try, p.failure, p.discards, p.blamed = 0, "", 0, 0
+		p.try, p.failure, p.discards, p.blamed, p.blame, p.refused = 0, "", 0, 0, trouble{}, time.Time{}
 	}
 	if p.absent {
 		p.answers()

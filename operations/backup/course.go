@@ -239,6 +239,19 @@ func (c *course) over() bool {
 	return true
 }
 
+// behind says something of a pod; what says it of something else begins with that.
+func behind(name, message string) string {
+	if ofElse(message) {
+		return name + ": " + message
+	}
+	return name + " " + message
+}
+
+// ofElse tells whether a pod's message is about something of it, such as its storage.
+func ofElse(message string) bool {
+	return strings.HasPrefix(message, "the ") || strings.HasPrefix(message, "its ")
+}
+
 // tell says how far it is. Nothing in it changes by time alone, as each change is
 // written.
 func (c *course) tell() {
@@ -248,7 +261,7 @@ func (c *course) tell() {
 		at := &c.status.Pods[i]
 		by[at.Phase]++
 		if at.Phase == api.PodBackupWaiting && at.Message != "" {
-			waits = append(waits, at.Name+" "+at.Message)
+			waits = append(waits, behind(at.Name, at.Message))
 		} else if !at.Phase.Final() && at.Message != "" {
 			troubles = append(troubles, at.Name+": "+at.Message)
 		}

@@ -21,7 +21,7 @@ func (c *course) overdue() {
 		}
 		why := within
 		switch {
-		case at.Message != "" && (at.Phase == api.PodBackupChecking || strings.HasPrefix(at.Message, "the ") || strings.HasPrefix(at.Message, "its ")):
+		case at.Message != "" && (at.Phase == api.PodBackupChecking || ofElse(at.Message)):
 			why += "; " + at.Message
 		case at.Message != "":
 			why += "; it " + at.Message

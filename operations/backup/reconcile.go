@@ -39,6 +39,7 @@ type reconciler struct {
 	book     *book
 	limit    time.Duration // see Options.AbsentLimit
 	removing chan struct{}
+	blaming  chan struct{}               // see blamers
 	each     func(n int, do func(i int)) // together
 }
 

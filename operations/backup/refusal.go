@@ -18,8 +18,15 @@ const (
 	// blameAfter is how long after it was asked a sidecar may be at a backup of which
 	// nothing is in the storage before the storage is asked for it.
 	blameAfter = 30 * time.Second
-	// blameLimit is how long that may take: the other pods wait meanwhile.
+	// blameLimit is how long that may take, and blameWait how long it may wait for its
+	// turn: the other pods of the Backup wait meanwhile.
 	blameLimit = 20 * time.Second
+	blameWait  = 5 * time.Second
+	// blamers is how many pods are asked for it at a time, over all Backups: a storage
+	// that does not answer would take all conversations (defaultConversations).
+	blamers = 16
+	// refusedFor is how long after its second try one that is refused waits.
+	refusedFor = 3 * time.Minute
 )
 
 // How what a storage says begins.
@@ -83,6 +90,13 @@ func (r *reconciler) blame(ctx context.Context, b *api.Backup, at *api.PodBackup
 	if p.blamed == at.Tries && (p.given || !given) {
 		return p.blame
 	}
+	if p.blamed != at.Tries {
+		p.blame = trouble{} // of a try before
+	}
+	if !r.blames(ctx) {
+		return p.blame // the storage is asked next time
+	}
+	defer func() { <-r.blaming }()
 	ctx, cancel := context.WithTimeoutCause(ctx, blameLimit, fmt.Errorf("no answer within %v", blameLimit))
 	defer cancel()
 	_, err := r.ask.Backup(ctx, p.pod, storagePrefix(b.Status.Prefix), b.Status.Name)
@@ -97,6 +111,21 @@ func (r *reconciler) blame(ctx context.Context, b *api.Backup, at *api.PodBackup
 		p.blame = troubleOf(err)
 	}
 	return p.blame
+}
+
+// blames takes a place among those who ask, if there is one soon enough.
+func (r *reconciler) blames(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, blameWait)
+	defer cancel()
+	select {
+	case r.blaming <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // refuses notes since when a pod's storage has refused it.

@@ -51,7 +51,8 @@ func answer(text string) error {
 }
 
 // With a wrong key a Backup tells so within seconds, and while it goes on; it ends after
-// its tries, long before its timeout, and says why.
+// its tries, long before its timeout, and says why. The last try is minutes after the
+// first, as a key that was just made may be unknown for so long.
 func TestWrongKey(t *testing.T) {
 	w := newWhole(t, 2)
 	said := refusedBy(w, answer(wrongKey))
@@ -69,7 +70,7 @@ func TestWrongKey(t *testing.T) {
 		}
 	}
 	b := w.run(over_)
-	if b.Status.Phase != api.BackupFailed || b.Status.Pod("cas-0").Tries != 3 || w.now.Sub(today) > time.Minute {
+	if b.Status.Phase != api.BackupFailed || b.Status.Pod("cas-0").Tries != 3 || w.now.Sub(today) < refusedFor || w.now.Sub(today) > refusedFor+time.Minute {
 		t.Errorf("%s after %v: %+v", b.Status.Phase, w.now.Sub(today), b.Status.Pods)
 	}
 	bad := meta.FindStatusCondition(b.Status.Conditions, api.ConditionFailed)
@@ -93,6 +94,20 @@ func TestKeyIsCorrected(t *testing.T) {
 	w.pods[0].set(quick)
 	said.says.Store(nil)
 	if b := w.run(over_); b.Status.Phase != api.BackupComplete || b.Status.Pod("cas-0").Tries != 2 || b.Status.Pod("cas-0").Message != "" {
+		t.Errorf("%s: %+v", b.Status.Message, b.Status.Pods)
+	}
+}
+
+// A key that was just made, and is known minutes later, is enough too.
+func TestKeyIsKnownLater(t *testing.T) {
+	w := newWhole(t, 1)
+	said := refusedBy(w, answer(wrongKey))
+	w.pods[0].set(sidecartest.Work{NeverBegins: true})
+	w.ask(func(*api.Backup) {})
+	w.run(func(*api.Backup) bool { return w.now.Sub(today) > 2*time.Minute })
+	w.pods[0].set(quick)
+	said.says.Store(nil)
+	if b := w.run(over_); b.Status.Phase != api.BackupComplete || b.Status.Pod("cas-0").Tries != 3 {
 		t.Errorf("%s: %+v", b.Status.Message, b.Status.Pods)
 	}
 }
@@ -178,6 +193,21 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
+// What a pod that waits says of itself, and what is said of its storage, can be read.
+func TestWaitsAreToldInSentences(t *testing.T) {
+	for message, want := range map[string]string{
+		refuses + "because":               "cas-0: " + refuses + "because",
+		"its sidecar does not answer":     "cas-0: its sidecar does not answer",
+		"is not there, and is waited for": "cas-0 is not there, and is waited for",
+	} {
+		c := &course{b: &api.Backup{}}
+		c.status.Pods = []api.PodBackup{{Name: "cas-0", Phase: api.PodBackupWaiting, Message: message}}
+		if c.tell(); !strings.HasSuffix(c.status.Message, "; "+want) {
+			t.Errorf("%s: %s", message, c.status.Message)
+		}
+	}
+}
+
 // A backup that goes well has the storage asked for nothing but what is in it at the end.
 func TestNobodyIsBlamed(t *testing.T) {
 	w := newWhole(t, 3)
@@ -194,6 +224,43 @@ func TestNobodyIsBlamed(t *testing.T) {
 	})
 	if b.Status.Phase != api.BackupComplete || said.asked.Load() > 3 {
 		t.Errorf("%s, asked %d times", b.Status.Phase, said.asked.Load())
+	}
+}
+
+// So many are asked at a time; who finds no place is asked later, and what was said of a
+// try before is not said of this one.
+func TestFewAreBlamedAtOnce(t *testing.T) {
+	said := &wrong{}
+	said.says.Store(new(answer(wrongKey)))
+	r := newReconciler(nil, said, nil, nil, Options{Clock: func() time.Time { return today }})
+	at := &api.PodBackup{Name: "cas-0", UID: "1", Phase: api.PodBackupRunning, Tries: 2, Started: stamp(today)}
+	p := &note{uid: "1", pod: bare("cas-0"), try: 2, blamed: 1, given: true, blame: trouble{"before", true}}
+	for range blamers {
+		r.blaming <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := &api.Backup{}
+	if got := r.blame(ctx, b, at, p, seen{sight: idleSight}); got.said != "" || said.asked.Load() != 0 {
+		t.Errorf("asked %d times: %+v", said.asked.Load(), got)
+	}
+	<-r.blaming
+	for range 2 {
+		if got := r.blame(t.Context(), b, at, p, seen{sight: idleSight}); got.said != wrongKey || !got.refused || said.asked.Load() != 1 || len(r.blaming) != blamers-1 {
+			t.Errorf("asked %d times, %d places are taken: %+v", said.asked.Load(), len(r.blaming), got)
+		}
+	}
+}
+
+// What was known of a pod's storage is not known of the pod that follows it.
+func TestAnotherPodIsNotBlamed(t *testing.T) {
+	p := &note{uid: "1", try: 1, blamed: 1, blame: trouble{"before", true}, refused: today}
+	next := bare("cas-0")
+	next.UID = "2"
+	p.keep(next, today)
+	s := seen{sight: troubledSight, trouble: trouble{"now", true}}
+	if p.refuses(&s, today.Add(time.Hour)); !s.refusedSince.Equal(today.Add(time.Hour)) || p.blamed != 0 || p.blame.said != "" {
+		t.Errorf("refused since %v: %+v", s.refusedSince, p)
 	}
 }
 

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"strings"
 	"time"
 
 	api "github.com/stategraft/stategraft/api/v1alpha1"
@@ -132,7 +133,9 @@ func (c *course) letGo() {
 }
 
 // nextTry is when a pod that failed may be tried again: after 10, 30, 90 seconds, and
-// so on up to five minutes. One that refused for something else is asked after 10.
+// so on up to five minutes. One that refused for something else is asked after 10. One
+// whose storage refuses it is after 10 seconds, then three minutes: its tries are over at
+// once, and a key or a right that was just given is not known everywhere for minutes.
 func nextTry(at *api.PodBackup) time.Time {
 	if at.Finished == nil {
 		return time.Time{}
@@ -140,6 +143,9 @@ func nextTry(at *api.PodBackup) time.Time {
 	wait := 10 * time.Second
 	for range min(max(at.Tries-1, 0), 4) {
 		wait *= 3
+	}
+	if at.Tries > 1 && strings.Contains(at.Message, refuses) {
+		wait = max(wait, refusedFor)
 	}
 	return at.Finished.Add(min(wait, 5*time.Minute))
 }

@@ -71,20 +71,25 @@ func (all *endedBackups) judge() (findings []Finding) {
 		command := func(what string) string {
 			return fmt.Sprintf("kubectl stategraft backup %s %s -n %s", what, o.name, o.namespace)
 		}
-		remedy := fmt.Sprintf("%s; settle that and make another under another name, or delete this one: %s", command("show"), command("delete"))
+		next := "make another under another name"
 		if o.schedule != "" {
-			remedy = fmt.Sprintf("%s; settle that: the next run of BackupSchedule %s makes another", command("show"), o.schedule)
+			next = fmt.Sprintf("wait for the next run of BackupSchedule %s", o.schedule)
 		}
+		remedy := fmt.Sprintf("%s; settle that and %s, or delete this one: %s", command("show"), next, command("delete"))
 		findings = append(findings, finding(Warn, o.namespace+"/"+o.name, "is %s, and no newer backup of its pods is complete: %s", o.phase, o.message).With("%s", remedy))
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	return findings
 }
 
-// madeUpFor tells whether it was begun after another, and of all of its pods.
+// madeUpFor tells whether it was begun after another, and of all of its pods, or of all
+// that their StatefulSet had then: it may have fewer since.
 func (o endedBackup) madeUpFor(other endedBackup) bool {
 	if o.namespace != other.namespace || cmp.Or(o.began.Compare(other.began), strings.Compare(o.name, other.name)) <= 0 {
 		return false
+	}
+	if of := setOf(other.spec); of != "" && of == setOf(o.spec) {
+		return true
 	}
 	wanted := other.pods
 	if len(wanted) == 0 && other.spec != nil {
@@ -100,6 +105,15 @@ func (o endedBackup) madeUpFor(other endedBackup) bool {
 		return workloadOf(o.spec) == of
 	}
 	return equality.Semantic.DeepEqual(o.spec, other.spec)
+}
+
+// setOf is the StatefulSet all of whose pods a Backup is about; empty where that is no
+// StatefulSet: of others nobody knows which pods they are to have.
+func setOf(pods *api.BackupPods) string {
+	if pods == nil || pods.Workload == nil || cmp.Or(pods.Workload.Kind, "StatefulSet") != "StatefulSet" {
+		return ""
+	}
+	return pods.Workload.Name
 }
 
 func workloadOf(pods *api.BackupPods) string {

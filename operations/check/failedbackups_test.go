@@ -31,6 +31,7 @@ func ended(name string, phase api.BackupPhase, ago time.Duration, pods ...string
 // newer one of its pods is complete; of several the newest.
 func TestFailedBackups(t *testing.T) {
 	change := func(b *api.Backup, how func(*api.Backup)) *api.Backup { how(b); return b }
+	other := func(b *api.Backup) { b.Spec.Pods.Workload.Kind = "CassandraDatacenter" }
 	const day = 24 * time.Hour
 	old := ended("old", api.BackupComplete, 3*day, "db-0", "db-1")
 	bad := ended("bad", api.BackupFailed, 2*day, "db-0", "db-1")
@@ -43,7 +44,9 @@ func TestFailedBackups(t *testing.T) {
 		"the newest":                                {[]*api.Backup{old, bad}, told},
 		"a complete one is newer":                   {[]*api.Backup{bad, ended("new", api.BackupComplete, day, "db-0", "db-1")}, ""},
 		"it has more pods":                          {[]*api.Backup{bad, ended("new", api.BackupComplete, day, "db-0", "db-1", "db-2")}, ""},
-		"it lacks one":                              {[]*api.Backup{bad, ended("new", api.BackupComplete, day, "db-0")}, told},
+		"its StatefulSet has fewer since":           {[]*api.Backup{bad, ended("new", api.BackupComplete, day, "db-0")}, ""},
+		"of another kind of workload, it lacks one": {[]*api.Backup{change(ended("bad", api.BackupFailed, 2*day, "db-0", "db-1"), other), change(ended("new", api.BackupComplete, day, "db-0"), other)}, told},
+		"of pods by name, it lacks one":             {[]*api.Backup{bad, change(ended("new", api.BackupComplete, day, "db-0"), func(b *api.Backup) { b.Spec.Pods = &api.BackupPods{Names: []string{"db-0"}} })}, told},
 		"it is another namespace's":                 {[]*api.Backup{bad, change(ended("new", api.BackupComplete, day, "db-0", "db-1"), func(b *api.Backup) { b.Namespace = "other" })}, told},
 		"it was found":                              {[]*api.Backup{bad, change(ended("new", api.BackupComplete, day, "db-0", "db-1"), func(b *api.Backup) { b.Spec = api.BackupSpec{Existing: &api.ExistingBackup{Name: "x"}} })}, ""},
 		"it is being deleted":                       {[]*api.Backup{bad, change(ended("new", api.BackupComplete, day, "db-0", "db-1"), func(b *api.Backup) { b.DeletionTimestamp = at(-time.Second) })}, told},
@@ -75,7 +78,7 @@ func TestFailedBackups(t *testing.T) {
 
 // The remedy is of who makes the next.
 func TestFailedBackupsRemedy(t *testing.T) {
-	for schedule, want := range map[string]string{"": "make another under another name, or delete this one: kubectl stategraft backup delete bad -n ns", "nightly": "the next run of BackupSchedule nightly"} {
+	for schedule, want := range map[string]string{"": "make another under another name, or delete this one: kubectl stategraft backup delete bad -n ns", "nightly": "wait for the next run of BackupSchedule nightly, or delete this one: kubectl stategraft backup delete bad -n ns"} {
 		bad := ended("bad", api.BackupFailed, time.Hour, "db-0")
 		if schedule != "" {
 			bad.Labels = map[string]string{api.LabelSchedule: schedule}

@@ -98,6 +98,78 @@ func TestTheAwaitedComes(t *testing.T) {
 	want(t, take(claims, of1("c"), Backup, b), "")
 }
 
+// Who was waited for and did not come keeps none of those who come later.
+func TestTheAwaitedIsNotAwaitedAgain(t *testing.T) {
+	w, now := &world{}, start
+	w.backup("prod", "a")
+	b, c := w.backup("prod", "b", after(time.Second)), w.backup("prod", "c", after(2*time.Second))
+	claims := New(w)
+	claims.now = func() time.Time { return now }
+	want(t, take(claims, of1("c"), Backup, b), "Backup prod/a")
+	now = now.Add(AskAgain)
+	want(t, take(claims, of1("c"), Backup, b), "")
+	over("c")(b)
+	claims.Release(of1("c"), b.UID)
+	want(t, take(claims, of1("c"), Backup, c), "")
+	w.backups = w.backups[1:] // a is gone, and is forgotten
+	over("c")(c)
+	want(t, take(claims, of1("c"), Backup, w.backup("prod", "d", after(3*time.Second))), "")
+	claims.Release(of1("c"), "prod/d")
+	if len(claims.turns) != 0 {
+		t.Errorf("%d clusters are kept", len(claims.turns))
+	}
+}
+
+// Who came at last, and is done, leaves nothing behind.
+func TestWhoCameIsForgotten(t *testing.T) {
+	w := &world{}
+	a, b := w.backup("prod", "a"), w.backup("prod", "b", after(time.Second))
+	claims := New(w)
+	claims.now = func() time.Time { return start }
+	want(t, take(claims, of1("c"), Backup, b), "Backup prod/a")
+	want(t, take(claims, of1("c"), Backup, a), "")
+	claims.Release(of1("c"), b.UID)
+	claims.Release(of1("c"), a.UID)
+	if len(claims.turns) != 0 {
+		t.Errorf("%d clusters are kept", len(claims.turns))
+	}
+}
+
+// Of whom it is not known which pods it is about, and who waits at another cluster for
+// hours, keeps nobody here.
+func TestWhoAsksElsewhereIsNotAwaited(t *testing.T) {
+	w := &world{}
+	w.backup("prod", "long", after(-time.Hour), running("d"))
+	a := w.backup("prod", "a", about(api.BackupPods{Selector: &metav1.LabelSelector{}}))
+	b := w.backup("prod", "b", after(time.Hour))
+	claims := New(w)
+	claims.now = func() time.Time { return start }
+	want(t, take(claims, of1("d"), Backup, a), "Backup prod/long")
+	accepted(ReasonBusy)(a)
+	want(t, take(claims, of1("c"), Backup, b), "")
+}
+
+// Of many that are made at once each looks for those before it; what Backups there were
+// is read for the first, and again when some time has passed.
+func TestHistoryIsReadOnce(t *testing.T) {
+	counted, now := &counting{world: &world{}}, start
+	for i := range 4 {
+		counted.backup("prod", string(rune('a'+i)), set(string(rune('a'+i))))
+	}
+	claims := New(counted)
+	claims.now = func() time.Time { return now }
+	lists := func(i int) int {
+		before, b := counted.lists, counted.backups[i]
+		want(t, take(claims, of1(b.Name), Backup, b), "")
+		return counted.lists - before
+	}
+	first, second := lists(1), lists(2)
+	now = now.Add(knownFor)
+	if third := lists(3); second != first-1 || third != first {
+		t.Errorf("%d, %d and %d lists of the informers", first, second, third)
+	}
+}
+
 // In a namespace of many nothing is read twice for a turn.
 func TestManyAreAwaited(t *testing.T) {
 	w := &world{}

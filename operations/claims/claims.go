@@ -109,12 +109,13 @@ type Claims struct {
 
 	mutex sync.Mutex
 	turns map[Cluster]*turns
+	known map[string]known // by namespace
 }
 
 // New makes Claims that read Backups and Restores from an informer, and ask nothing
 // else. The informer is given the indexes that they use, where it can have any.
 func New(cached client.Reader) *Claims {
-	return &Claims{cached: cached, indexed: index(cached), now: time.Now, turns: map[Cluster]*turns{}}
+	return &Claims{cached: cached, indexed: index(cached), now: time.Now, turns: map[Cluster]*turns{}, known: map[string]known{}}
 }
 
 // Take gives the turn, or says in a *Busy who has it, or comes first. Another error
@@ -177,7 +178,7 @@ func (c *Claims) refuse(objects *objects, t *turns, me claim) (*Busy, error) {
 	if first := t.next(me, objects.asked(me, c.now())); first != nil {
 		return first.first(), nil
 	}
-	older, err := objects.awaited(t, me, c.now())
+	older, err := c.awaited(objects, t, me, c.now())
 	return older.first(), err
 }
 
@@ -194,7 +195,7 @@ func (c *Claims) Release(of Cluster, uid types.UID) {
 	if t.held != nil && t.held.uid == uid {
 		t.held = nil
 	}
-	if t.held == nil && len(t.waiting) == 0 {
+	if t.held == nil && len(t.waiting) == 0 && !t.awaits() {
 		delete(c.turns, key)
 	}
 }

@@ -69,7 +69,6 @@ type objects struct {
 	restores []api.Restore             // all
 	within   func(namespace string) ([]*api.Backup, error)
 	coming   func(namespace string) ([]*api.Backup, error) // those of within that have not begun
-	known    map[string]Cluster                            // of clusters; nil while nobody has asked
 }
 
 // read reads what concerns a cluster, and who wants its turn or has it.

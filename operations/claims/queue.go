@@ -74,6 +74,20 @@ func (t *turns) wait(me claim, asked, now time.Time) {
 func (t *turns) give(me claim) {
 	t.held, t.last = &me, me.kind
 	delete(t.waiting, me.uid)
+	if _, was := t.awaited[me.uid]; was {
+		t.awaited[me.uid] = time.Time{}
+	}
+}
+
+// awaits tells whether somebody has kept others and not come: who comes next is not to
+// wait for it once more.
+func (t *turns) awaits() bool {
+	for _, since := range t.awaited {
+		if !since.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // next is who comes before me, or nil: the kinds alternate, so that neither a row of

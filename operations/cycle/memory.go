@@ -18,6 +18,7 @@ type memory struct {
 	begun map[types.UID]begun        // what was written on a pod, until the cache has it
 	shown map[string]map[string]bool // workloads with a series, by namespace
 	said  map[[2]string]bool         // ConfigMaps that may not be read
+	alone map[string]bool            // digests of ConfigMaps by which keys are on disk alone
 }
 
 type key struct{ namespace, kind, name string }
@@ -33,7 +34,7 @@ type begun struct {
 }
 
 func newMemory() *memory {
-	return &memory{known: map[key]*known{}, begun: map[types.UID]begun{}, shown: map[string]map[string]bool{}, said: map[[2]string]bool{}}
+	return &memory{known: map[key]*known{}, begun: map[types.UID]begun{}, shown: map[string]map[string]bool{}, said: map[[2]string]bool{}, alone: map[string]bool{}}
 }
 
 func keyOf(g *group) key {
@@ -111,6 +112,17 @@ func (m *memory) once(namespace, name string) bool {
 	is := !m.said[key]
 	m.said[key] = true
 	return is
+}
+
+// onDiskAlone tells of what a pod was started with and of what is there now whether keys are
+// on disk alone by either: a copy in memory has only what was written since there is to be one.
+func (m *memory) onDiskAlone(started, current string, now bool) bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if now {
+		m.alone[current] = true
+	}
+	return now || m.alone[started]
 }
 
 func (m *memory) started(pod *corev1.Pod) string {

@@ -113,13 +113,14 @@ func (r *reconciler) members(ctx context.Context, pods []corev1.Pod) (members []
 			is.started = r.memory.started(pod)
 		}
 		if m != nil {
-			is.current, is.diskAlone = digestOf(m), onDiskAlone(m)
+			is.current = digestOf(m)
 			if is.started == "" && pod.DeletionTimestamp == nil {
 				var err error
 				if is.started, err = r.see(ctx, pod, m); err != nil {
 					failed = errors.Join(failed, err)
 				}
 			}
+			is.diskAlone = r.memory.onDiskAlone(is.started, is.current, onDiskAlone(m))
 		}
 		members = append(members, is)
 	}

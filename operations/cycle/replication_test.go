@@ -35,7 +35,7 @@ func TestOnDiskAlone(t *testing.T) {
 // A node of the disk tier that starts anew shows none of its keys, though it has their files:
 // where memory has no copy it must hand them over before.
 func TestKeysOnDiskAlone(t *testing.T) {
-	const alone, both = "replication: {memory: 0, ebs: 1, minimum: 1, local: 1}", "replication: {memory: 1, ebs: 1, minimum: 2, local: 1}"
+	const none, alone, both = "threads: {memory: 1}", "replication: {memory: 0, ebs: 1, minimum: 1, local: 1}", "replication: {memory: 1, ebs: 1, minimum: 2, local: 1}"
 	edit := func(w *world, hook bool) {
 		for _, name := range []string{"kvs-0", "kvs-1", "kvs-2"} {
 			p := &corev1.Pod{}
@@ -49,15 +49,18 @@ func TestKeysOnDiskAlone(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		text string
-		hook bool
-		goes bool
+		before, text string
+		hook         bool
+		goes         bool
 	}{
-		"nobody else has the keys":         {alone, false, false},
-		"but they are handed over":         {alone, true, true},
-		"memory has a copy, without hooks": {both, false, true},
+		"nobody else has the keys":         {none, alone, false, false},
+		"but they are handed over":         {none, alone, true, true},
+		"memory has a copy, without hooks": {none, both, false, true},
+		"memory is to have one from now":   {alone, both, false, false},
+		"and they are handed over":         {alone, both, true, true},
 	} {
 		w := newWorld(t, asks)
+		w.change(c.before)
 		edit(w, c.hook)
 		w.settled()
 		w.change(c.text)

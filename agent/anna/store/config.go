@@ -30,7 +30,8 @@ type Config struct {
 	Prefix   string // of all objects, without slashes; may be empty
 	Region   string
 
-	// Host and Port are the service's, where it is not the provider's own; Port may be 0.
+	// Host and Port are the service's, where it is not the provider's own; Port may be 0. A
+	// Host of S3 may have a path, and the port is in it then.
 	Host         string
 	Port         int
 	Plain        bool // HTTP, not HTTPS
@@ -147,17 +148,21 @@ func (c *Config) kind(provider string) error {
 
 // connection understands how the service is reached.
 func (c *Config) connection(get func(string) string) error {
-	if strings.ContainsAny(c.Host, "/@?# \t\n") || strings.Contains(c.Host, ":") && net.ParseIP(strings.Trim(c.Host, "[]")) == nil {
-		return fmt.Errorf("medusa.ini: [storage] host = %s is no host's name: leave out https://, and put a port into port", c.Host)
-	}
 	if text := get("port"); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || port == 0 {
+		if err != nil {
 			return fmt.Errorf("medusa.ini: [storage] port = %s is no port", text)
 		}
-		if c.Port = int(port); c.Host == "" && (c.Kind == S3 || c.Kind == GCS) {
-			return fmt.Errorf("medusa.ini: [storage] port = %s is without a host: name the service's host, or leave port out", text)
+		c.Port = int(port)
+	}
+	if err := c.host(); err != nil {
+		return err
+	}
+	if c.Host == "" && (c.Kind == S3 || c.Kind == GCS) {
+		if c.Port != 0 && c.Port != 443 { // that is the provider's own
+			return fmt.Errorf("medusa.ini: [storage] port = %d is without a host: name the service's host, or leave port out", c.Port)
 		}
+		c.Port = 0
 	}
 	secure, err := boolean(get, "secure", true)
 	if err != nil {
@@ -178,6 +183,31 @@ func (c *Config) connection(get func(string) string) error {
 		c.PathStyle = c.Host != ""
 	default:
 		return fmt.Errorf("medusa.ini: [storage] s3_addressing_style = %s is none of auto, path, virtual", style)
+	}
+	return nil
+}
+
+// host understands the service's host. A port may stand behind it in place of in port, and
+// behind that, for S3, the path below which some services have it.
+func (c *Config) host() error {
+	if c.Kind == Local {
+		return nil
+	}
+	c.Host = strings.TrimSuffix(c.Host, "/")
+	name, _, below := strings.Cut(c.Host, "/")
+	if strings.Contains(c.Host, "://") || strings.ContainsAny(c.Host, "@?# \t\n") || below && (c.Kind != S3 || c.Port != 0) {
+		return fmt.Errorf("medusa.ini: [storage] host = %s is no host's name: leave out https://, and a path", c.Host)
+	}
+	if !strings.Contains(name, ":") || net.ParseIP(strings.Trim(name, "[]")) != nil {
+		return nil
+	}
+	host, text, err := net.SplitHostPort(name)
+	port, wrong := strconv.ParseUint(text, 10, 16)
+	if err != nil || host == "" || wrong != nil || port == 0 || c.Port != 0 {
+		return fmt.Errorf("medusa.ini: [storage] host = %s is no host's name: put its port into port, and nowhere else", c.Host)
+	}
+	if !below {
+		c.Host, c.Port = host, int(port)
 	}
 	return nil
 }

@@ -20,10 +20,11 @@ import (
 // notFound tells whether the service has answered that there is no such object. Other
 // things have that code too, and must not be taken for a lost pack, or for one that was
 // removed: that Google denies the right to look, that a name could not be resolved, that
-// the bucket itself is not there.
+// the bucket itself is not there (but where an object is read: Google's library keeps its
+// words back then).
 func notFound(err error) bool {
 	if code := googleCode(err); code != 0 {
-		return code == http.StatusNotFound
+		return code == http.StatusNotFound && !noBucket(err)
 	}
 	var name *net.DNSError
 	var answer *awshttp.ResponseError
@@ -33,8 +34,12 @@ func notFound(err error) bool {
 	return gcerrors.Code(err) == gcerrors.NotFound && !errors.As(err, &name) && !noBucket(err)
 }
 
-// noBucket tells whether the service says by a code of its own that the bucket is not there.
+// noBucket tells whether the service says that it is the bucket that is not there.
 func noBucket(err error) bool {
+	var answer *googleapi.Error
+	if errors.As(err, &answer) && (strings.Contains(answer.Message, "bucket does not exist") || strings.Contains(answer.Body, "bucket does not exist")) {
+		return true // Google has words for it alone
+	}
 	return amazon(err) == "NoSuchBucket" || bloberror.HasCode(err, bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted)
 }
 
@@ -47,7 +52,7 @@ func there(err error) bool {
 func denied(err error) bool {
 	var token *oauth2.RetrieveError
 	if errors.As(err, &token) {
-		return token.Response == nil || token.Response.StatusCode < http.StatusInternalServerError
+		return token.Response == nil || !passing(token.Response.StatusCode)
 	}
 	var identity *azidentity.AuthenticationFailedError
 	switch code := googleCode(err); {
@@ -65,6 +70,11 @@ func denied(err error) bool {
 		bloberror.AuthorizationResourceTypeMismatch, bloberror.AuthorizationServiceMismatch, bloberror.AuthorizationSourceIPMismatch,
 		bloberror.AccountIsDisabled, bloberror.InsufficientAccountPermissions, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation,
 		"KeyBasedAuthenticationNotPermitted", "PublicAccessNotPermitted")
+}
+
+// passing tells whether a status says nothing of who asks: another time it is another.
+func passing(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
 // googleCode is the HTTP status of an answer of Google's, or 0.
@@ -115,7 +125,7 @@ func (c Config) explain(err error) error {
 // unavailable tells of the words of Azure's and Google's libraries, which have no type for it,
 // whether no identity of the pod's could be had.
 func unavailable(text string) bool {
-	return strings.Contains(text, "failed to acquire a token") || strings.Contains(text, "compute: Received 4") || strings.Contains(text, "GCE metadata")
+	return strings.Contains(text, "failed to acquire a token") || strings.Contains(text, "compute: Received 4") && !strings.Contains(text, "compute: Received 429") || strings.Contains(text, "GCE metadata")
 }
 
 // refused says what to do where the service refuses.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -19,10 +20,12 @@ import (
 // a service account and a workload identity are exchanged for a token.
 type gcs struct {
 	service
-	anyone   bool // needs no token
-	revoked  bool // the key is no more, and neither is the identity
-	tokens   int  // given for the key
-	metadata int  // given to the pod's identity
+	anyone   bool   // needs no token
+	revoked  bool   // the key is no more, and neither is the identity
+	hurried  bool   // asks for tokens too often
+	words    string // with which it refuses
+	tokens   int    // given for the key
+	metadata int    // given to the pod's identity
 }
 
 func (g *gcs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +45,7 @@ func (g *gcs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.refuse != nil {
 		if status := g.refuse(r); status != 0 {
 			drain(r)
-			refuseGCS(w, status, "refused")
+			refuseGCS(w, status, cmp.Or(g.words, "refused"))
 			return
 		}
 	}
@@ -78,6 +81,10 @@ func answerJSON(w http.ResponseWriter, status int, v any) {
 
 // token is for a signed claim of the service account's.
 func (g *gcs) token(w http.ResponseWriter, r *http.Request) {
+	if g.hurried {
+		answerJSON(w, http.StatusTooManyRequests, map[string]any{"error": "rate_limit_exceeded"})
+		return
+	}
 	claim, err := base64.RawURLEncoding.DecodeString(strings.Split(r.PostFormValue("assertion")+"..", ".")[1])
 	if g.revoked || err != nil || !bytes.Contains(claim, []byte("medusa@project")) || !bytes.Contains(claim, []byte("devstorage.read_write")) {
 		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})

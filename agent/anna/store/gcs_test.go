@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -91,6 +92,34 @@ func TestGCSRefuses(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
 		g, text := serveGCS(t)
 		refusing(t, opened(t, text), &g.service, always(status))
+	}
+}
+
+// A bucket that is removed meanwhile has the status of an object that is not there.
+func TestGCSBucketRemoved(t *testing.T) {
+	g, text := serveGCS(t)
+	s := opened(t, text)
+	makeBackup(t, s, "b1", "n", makePack(t, s, "b1", "n", 1, 4))
+	g.with(func(of *service) {
+		g.words, of.refuse = "The specified bucket does not exist.", always(http.StatusNotFound)
+	})
+	if _, err := s.Manifest(t.Context(), "b1", "n"); err == nil || errors.Is(err, ErrNoBackup) || errors.Is(err, ErrUnfinished) {
+		t.Errorf("manifest: %v", err)
+	}
+	deleting(t, s, always(http.StatusNotFound, http.MethodDelete), &g.service)
+}
+
+// Who asks for tokens too often has the right key, or the right identity.
+func TestGCSTokenLater(t *testing.T) {
+	g, text := serveGCS(t)
+	g.hurried = true
+	if _, err := openINI(t, text); err == nil || strings.Contains(err.Error(), "make a new key") || !strings.Contains(err.Error(), "429") {
+		t.Errorf("%v", err)
+	}
+	for status, want := range map[int]bool{403: true, 404: true, 429: false, 503: false} {
+		if text := fmt.Sprintf("compute: Received %d `x`", status); unavailable(text) != want {
+			t.Error(text)
+		}
 	}
 }
 

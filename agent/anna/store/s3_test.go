@@ -204,6 +204,8 @@ func TestS3URL(t *testing.T) {
 		"storage_provider = s3_rgw\nhost = s3.example.org\ns3_addressing_style = virtual\n":                 "https://backups.s3.example.org/k",
 		"storage_provider = ibm_storage\nhost = s3.eu-de.example.org\nregion = default\nsecure = True\n":    "https://s3.eu-de.example.org/backups/k",
 		"storage_provider = s3_compatible\nhost = fd00::1\nport = 9000\nsecure = off\nregion = anywhere\n":  "http://[fd00::1]:9000/backups/k",
+		"storage_provider = s3_compatible\nhost = minio:9000\nsecure = False\n":                             "http://minio:9000/backups/k",
+		"storage_provider = s3_compatible\nhost = s3.example.org/storage/v1/s3\n":                           "https://s3.example.org/storage/v1/s3/backups/k",
 		"storage_provider = s3_compatible\nhost = 127.0.0.1\nsecure = False\ns3_addressing_style = path\n":  "http://127.0.0.1/backups/k",
 	} {
 		file, err := ini.Parse("[storage]\nbucket_name = backups\n" + key + text)

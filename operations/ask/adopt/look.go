@@ -186,7 +186,7 @@ func (l *Looker) judge(ctx context.Context, pod *corev1.Pod, p *Pod, a patches.A
 		p.Message = "its annotation " + api.AnnotationAdopt + "=" + api.AdoptNever + " is replaced"
 	}
 	if _, labelled := pod.Labels[api.LabelInjected]; labelled && !adopted.Is(pod) && l.Namespace.Annotations[api.AnnotationAdopt] != api.AdoptRunning {
-		p.Message = fmt.Sprintf("its label %[1]s, which it was created with, has it taken for a pod that has its sidecar: kubectl label pod %[2]s %[1]s-", api.LabelInjected, pod.Name)
+		p.Message = fmt.Sprintf("its label %[1]s, which it was created with, has it taken for a pod that has its sidecar: kubectl -n %[3]s label pod %[2]s %[1]s-", api.LabelInjected, pod.Name, pod.Namespace)
 	}
 	p.State = StatePossible
 	for i := range containers {

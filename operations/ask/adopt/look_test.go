@@ -192,7 +192,7 @@ func TestLookTroubles(t *testing.T) {
 			"stategraft-agent-1 runs since 2026-11-30T11:00:00Z, and has not brought the agent's program to the others: its log (kubectl logs -c stategraft-agent-1)"},
 		"brings it": {looker(nil), database("c-0", with("stategraft-agent-1", runs()), with("stategraft-medusa-2", runs())), StateAdopting,
 			"stategraft-agent-1 runs, stategraft-medusa-2 runs"},
-		"a copied label":         {looker(nil), database("c-0", labelled), StatePossible, "kubectl label pod c-0 stategraft.io/injected-"},
+		"a copied label":         {looker(nil), database("c-0", labelled), StatePossible, "kubectl -n prod label pod c-0 stategraft.io/injected-"},
 		"and the namespace asks": {asking, database("c-0", labelled), StatePossible, ""},
 	} {
 		got := c.by.Look(t.Context(), []corev1.Pod{*c.pod}, "")[0]

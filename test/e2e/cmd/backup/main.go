@@ -17,6 +17,8 @@ var items = []scenario.Item{
 	{Name: "1  restored on trial; damage in the bucket is found", Test: "TestVerification"},
 	{Name: "2  real node: one fault after the other", Test: "TestBackupThroughFaults"},
 	{Name: "2  real node: a pod that never comes", Test: "TestBackupOfPodThatNeverComes"},
+	{Name: "2  real node: a wrong key is told, and the right one taken", Test: "TestBackupRefused"},
+	{Name: "2  real node: what nodetool says is told", Test: "TestBackupSaysWhatNodetoolSays"},
 	{Name: "4  total loss: bucket and chart alone", Test: "TestTotalLoss"},
 }
 
