@@ -82,7 +82,9 @@ func (n *Nodetool) Run(ctx context.Context, arguments ...string) (string, error)
 	err = process.Run(ctx, process.Spec{Path: path, Args: args, Env: os.Environ()}, func(line string) {
 		line = n.Secrets.Hide(line)
 		output.WriteString(line + "\n")
-		tail.Add(line)
+		if !traced(line) {
+			tail.Add(line)
+		}
 	})
 	if err != nil {
 		if tail.String() == "" {
@@ -91,6 +93,14 @@ func (n *Nodetool) Run(ctx context.Context, arguments ...string) (string, error)
 		return "", fmt.Errorf("%s: %w: %s", what, err, tail.String())
 	}
 	return output.String(), nil
+}
+
+// traced tells whether a line is of Java's trace, which says where in nodetool, and is longer
+// than what is passed on; what went wrong stands before it.
+func traced(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "at ") && strings.HasSuffix(line, ")") ||
+		strings.HasPrefix(line, "... ") && strings.HasSuffix(line, " more") || line == "-- StackTrace --"
 }
 
 // credentials writes JMX credentials into a file for nodetool, so that they are

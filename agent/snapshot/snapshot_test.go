@@ -145,7 +145,7 @@ func TestFailure(t *testing.T) {
 	f := newFake(t)
 	f.set("mode", "fail")
 	code, text := f.call("POST", at, take("medusa-b1"))
-	if code != 500 || !strings.Contains(text, "exit status 1") || !strings.Contains(text, "nodetool: Failed to connect\n-- StackTrace --") {
+	if code != 500 || !strings.Contains(text, "exit status 1: error: Access denied!\njava.lang.SecurityException: Access denied!\nCaused by: at the door (and out)") || strings.Contains(text, "AccessController") {
 		t.Errorf("%d %s", code, text)
 	}
 	if got := f.snapshots(); got != "" {
