@@ -29,6 +29,12 @@ func (a *Announcer) Leave(ctx context.Context, threads int, listens func(ctx con
 	if err != nil {
 		return fmt.Errorf("%w: what this node is called is not known: %w", ErrStays, err)
 	}
+	// A rolling restart stops the next node at the moment at which the one before it counts as
+	// Ready, while that joins: who hears of both at once may keep this one in its ring, and
+	// then nobody serves its keys, nor finds the lists of them.
+	if err := pause(ctx, giveWay(ctx)); err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
 	m, err := a.members(ctx, self)
 	if err != nil {
 		return fmt.Errorf("%w: no routing node tells who else is there: %w", ErrStays, err)
@@ -64,7 +70,8 @@ func (a *Announcer) Leave(ctx context.Context, threads int, listens func(ctx con
 	return a.handOver(ctx, m, self, threads)
 }
 
-// way is how long the first memory node waits for others that leave at the same time.
+// way is how long a node that leaves waits for others that join, and the first memory node
+// for others that leave at the same time.
 const way = 3 * time.Second
 
 // giveWay is that, or less of what time there is.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stategraft/stategraft/agent/anna/wire"
@@ -131,5 +132,33 @@ func TestSilentNodeIsTold(t *testing.T) {
 	answers = false
 	if look(time.Second); look(waits) != 2 {
 		t.Errorf("a second time is not told:\n%s", &said)
+	}
+}
+
+// asking notes when it is asked first.
+type asking struct {
+	*cluster
+	asked func()
+}
+
+func (a asking) Members(context.Context, string) (wire.Membership, error) {
+	a.asked()
+	return wire.Membership{}, errors.New("nobody")
+}
+
+// TestLeavesWhenOthersHaveJoined: who else is there is asked when a node that joins at that
+// moment has joined.
+func TestLeavesWhenOthersHaveJoined(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{20 * time.Second: way, 4 * time.Second: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			began, asked := time.Now(), time.Duration(-1)
+			a := announcer(&cluster{}, "r-0")
+			a.Messenger = asking{&cluster{}, func() { asked = time.Since(began) }}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			if err := a.Leave(ctx, 1, nil); !errors.Is(err, ErrStays) || asked != want {
+				t.Errorf("within %s: asked after %s, want %s: %v", limit, asked, want, err)
+			}
+		})
 	}
 }
